@@ -1,0 +1,134 @@
+"""What nbgrader's gradebook knows: registering a lesson, reading a student's row, recording a zero."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+from nbgrader.apps import NbGraderAPI
+from nbgrader.plugins import CsvExportPlugin
+
+from autograde.classroom.course import Course, CourseError
+from autograde.classroom.graft import KEY
+from autograde.classroom.marks import exercise_in
+
+
+@dataclass(frozen=True)
+class Row:
+    """One student's result in one lesson."""
+
+    student: str
+    lesson: str
+    points: dict[str, float | None] = field(default_factory=dict)  # by exercise; None waits for marking by hand
+    total: float = 0.0  # after any late penalty
+    max: float = 0.0
+    penalty: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def open_gradebook(course: Course) -> Gradebook:
+    """The gradebook, to be used as a context manager."""
+    settings = course.grading_settings().CourseDirectory
+    return Gradebook(settings.db_url, settings.course_id)
+
+
+def register(course: Course, lesson: str) -> None:
+    """Tell the gradebook which cells the lesson grades, from its source. lessons/ is left alone.
+
+    Raises `CourseError` when nbgrader refuses, for example because graded cells came or went since a class was graded.
+    """
+    for path in (course.source(lesson), course.release(lesson)):
+        if not path.exists():
+            raise CourseError(f"lesson {lesson} has no {path.relative_to(course.root)}")
+    with tempfile.TemporaryDirectory() as staging:
+        settings = course.settings()
+        settings.CourseDirectory.root = staging
+        folder = Path(staging, "solutions", lesson)
+        folder.mkdir(parents=True)
+        shutil.copy(course.source(lesson), folder)
+        result = NbGraderAPI(config=settings).generate_assignment(lesson, force=True)
+    if not result["success"]:
+        raise CourseError(f"nbgrader refused lesson {lesson}: {failure(result)}")
+
+
+def failure(result: dict) -> str:
+    """The last line that says something in nbgrader's account of a failed run. Raises `KeyboardInterrupt` for Ctrl-C.
+
+    nbgrader catches everything, Ctrl-C included, and prints the real error before its own summary of it.
+    """
+    error, log = result.get("error", ""), result.get("log", "")
+    if error.rstrip().endswith("KeyboardInterrupt"):
+        raise KeyboardInterrupt
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("[", " "))]
+    return (lines or error.strip().splitlines() or ["no reason given"])[-1]
+
+
+def read_row(course: Course, student: str, lesson: str, notes: tuple[str, ...] = ()) -> Row:
+    """A student's row as the gradebook has it, with the notes of the autograded notebook after `notes`."""
+    said = [*notes, *_notes_in(course.autograded / student / lesson / f"{lesson}.ipynb")]
+    with open_gradebook(course) as gradebook:
+        submission = gradebook.find_submission(lesson, student)
+        points: dict[str, float | None] = dict.fromkeys(_exercises(gradebook, lesson).values(), 0.0)
+        for notebook in submission.notebooks:
+            for grade in notebook.grades:
+                name = _exercises(gradebook, lesson)[grade.name]
+                waits = grade.auto_score is None and grade.manual_score is None
+                points[name] = None if waits else grade.score
+                if waits:
+                    said.append(f"{name} waits for marking by hand")
+        penalty = submission.late_submission_penalty or 0.0
+        if penalty:
+            said.append(f"late: {penalty:g} points off")
+        return Row(student, lesson, points, max(0.0, submission.score - penalty), submission.max_score, penalty,
+                   tuple(said))  # fmt: skip
+
+
+def empty_row(course: Course, student: str, lesson: str, note: str) -> Row:
+    """A row of zeros for work that has no submission in the gradebook."""
+    with open_gradebook(course) as gradebook:
+        points: dict[str, float | None] = dict.fromkeys(_exercises(gradebook, lesson).values(), 0.0)
+        return Row(student, lesson, points, max=gradebook.find_assignment(lesson).max_score, notes=(note,))
+
+
+def record_zero(course: Course, student: str, lesson: str) -> None:
+    """Write 0 for every exercise that has no mark, so that no export shows a blank."""
+    with open_gradebook(course) as gradebook:
+        gradebook.update_or_create_student(student)
+        submission = gradebook.update_or_create_submission(lesson, student)
+        for notebook in submission.notebooks:
+            for grade in notebook.grades:
+                grade.auto_score, grade.needs_manual_grade = 0.0, False
+        gradebook.db.commit()
+
+
+def add_students(course: Course, students: list[str]) -> list[str]:
+    """Make sure that these students are in the gradebook; return everybody who is."""
+    with open_gradebook(course) as gradebook:
+        for student in students:
+            gradebook.update_or_create_student(student)
+        return sorted(student.id for student in gradebook.students)
+
+
+def export(course: Course, path: Path) -> None:
+    """nbgrader's own CSV: totals only."""
+    with open_gradebook(course) as gradebook:
+        CsvExportPlugin(to=str(path)).export(gradebook)
+
+
+def _exercises(gradebook: Gradebook, lesson: str) -> dict[str, str]:
+    """The lesson's graded cells in notebook order: grade id to exercise."""
+    notebook = gradebook.find_notebook(lesson, lesson)
+    graded = {cell.name for cell in notebook.grade_cells}
+    return {
+        cell.name: exercise_in(cell.source or "") or cell.name for cell in notebook.source_cells if cell.name in graded
+    }
+
+
+def _notes_in(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    return list(nbformat.read(path, as_version=4).metadata.get(KEY, {}).get("notes", []))

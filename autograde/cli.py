@@ -1,0 +1,22 @@
+"""`python -m autograde`: one command line for authors and for those who grade."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+# Each offers `add_commands(subparsers)` and imports nothing heavy before one of its commands runs.
+PARTS = ("autograde.authoring.cli", "autograde.classroom.cli")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m autograde", description=__doc__)
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for part in PARTS:
+        if find_spec(part) is not None:
+            import_module(part).add_commands(subparsers)
+    arguments = parser.parse_args(argv)
+    return arguments.run(arguments)

@@ -1,0 +1,106 @@
+"""Compares what came back with what is right, number by number, and says how they differ in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograde.value import Opaque
+
+CLOSE = 1e-9  # float64 arithmetic in another order
+ROUNDED = 1e-5  # float32 somewhere on the way: right, and worth a remark
+
+
+def tolerance(want: np.ndarray, relative: float) -> float:
+    """The largest difference that counts as equal, on the scale of what is wanted."""
+    return relative * max(1.0, float(np.abs(want).max(initial=0.0)))
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """(3,) or (2, 3), as NumPy writes it."""
+    return str(tuple(shape))
+
+
+def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str]:
+    """The value as a float64 array of that shape, or None and a complaint for the learner.
+
+    Lists and extra axes of length one are taken as they are meant.
+    """
+    if value is None:
+        return None, "returned None: is a `return` missing?"
+    if isinstance(value, Opaque | str | bool | dict):
+        shown = f"the text {value[:30]!r}" if isinstance(value, str) else str(value)
+        return None, f"returned {shown}, wanted an array of shape {shape_text(shape)}"
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
+        kind = "a list of mixed things" if array.dtype.kind in "OUS" else f"an array of dtype {array.dtype}"
+        return None, f"returned {kind}, wanted numbers of shape {shape_text(shape)}"
+    if array.shape != shape:
+        if _without_ones(array.shape) != _without_ones(shape):
+            return None, f"returned shape {shape_text(array.shape)}, wanted {shape_text(shape)}"
+        array = array.reshape(shape)
+    return array.astype(np.float64), ""
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where an array first differs from the right one."""
+
+    index: tuple[int, ...]
+    want: float
+    got: float
+    largest: float  # over the whole array; nan when something is not finite
+
+
+def first_difference(got: np.ndarray, want: np.ndarray, relative: float = ROUNDED) -> Difference | None:
+    """The first place, in reading order, where two arrays of one shape differ, or None."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got - want)
+    wrong = ~(error <= tolerance(want, relative))  # a NaN is wrong too
+    if not wrong.any():
+        return None
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return Difference(index, float(want[index]), float(got[index]), float(error.max()))
+
+
+def rounding_note(got: np.ndarray, want: np.ndarray) -> str:
+    """A remark when right values carry more rounding than float64 arithmetic leaves."""
+    error = float(np.abs(got - want).max(initial=0.0))
+    if error <= tolerance(want, CLOSE):
+        return ""
+    return f"right to {error:.0e}: that is float32 rounding, so something on the way is not float64"
+
+
+def observation(got: np.ndarray, want: np.ndarray, others: dict[str, np.ndarray] | None = None) -> str:
+    """A plain fact about wrong values that points somewhere, or "". `others` are named right answers to other questions."""
+    if np.isnan(got).any():
+        return "there is a NaN: memory that nobody wrote, 0/0, or inf - inf"
+    if np.isinf(got).any():
+        return "there is an infinity: an exp() that overflows, or a division by 0"
+    if not got.any():
+        return "every value is 0"
+    for name, other in (others or {}).items():
+        if other.shape == got.shape and first_difference(got, other) is None:
+            return f"this is the right answer for {name}"
+    nonzero = np.abs(want) > 1e-6
+    if nonzero.any() and np.abs(got[~nonzero]).max(initial=0.0) < 1e-6:
+        ratio = got[nonzero] / want[nonzero]
+        if ratio.size > 1 and np.ptp(ratio) < 1e-5 * max(1.0, abs(float(ratio.mean()))):
+            return f"every value is {ratio.mean():.3g} times what it should be"
+    return ""
+
+
+def number(value: float) -> str:
+    """A number as a learner can read it."""
+    if np.isfinite(value) and value == int(value) and abs(value) < 1e15:
+        return f"{int(value)}.0" if abs(value) < 1e6 else f"{int(value)}"
+    return f"{value:.4g}" if abs(value) < 1e-3 or abs(value) >= 1e6 else f"{value:.4f}"

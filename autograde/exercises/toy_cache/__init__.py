@@ -1,0 +1,111 @@
+"""Exercise 1.3: a cache for the toy, one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from autograde.exercise import Exercise, stage
+from autograde.exercises.meter import Meter
+from autograde.exercises.oracle import decode_outputs
+from autograde.exercises.toy_cache.candidates import MISTAKES, VARIANTS
+from autograde.expect import Trace, counts, equals
+from autograde.finding import Finding
+from autograde.subject import Subject
+from kvlib.toy import ToyCache
+
+WIDTH = 3
+
+
+@dataclass
+class Case:
+    """Tokens, metered projections and the right outputs."""
+
+    X: np.ndarray
+    query: Meter
+    key: Meter
+    value: Meter
+    outputs: np.ndarray
+
+    @property
+    def projections(self) -> tuple[Meter, Meter, Meter]:
+        return self.query, self.key, self.value
+
+
+def make_case(rng: np.random.Generator, tokens: int) -> Case:
+    w_q, w_k, w_v = rng.uniform(-1, 1, size=(3, WIDTH, WIDTH))  # small scores: no key drowns the others
+    X = rng.uniform(-1.5, 1.5, size=(tokens, WIDTH))
+    meters = (Meter(w_q, "project_q"), Meter(w_k, "project_k"), Meter(w_v, "project_v"))
+    return Case(X, *meters, decode_outputs(X, w_q, w_k, w_v))
+
+
+def drive(subject: Subject, case: Case) -> Trace:
+    """A new cache, and one step for each token."""
+    trace = Trace(subject, subject.new(*case.projections), "step")
+    for x in case.X:
+        trace.call(x)
+    return trace
+
+
+@stage("first token", why="The first token sees only itself, so its output is its own value.")
+def first_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    case = make_case(rng, tokens=1)
+    yield drive(subject, case).agree(case.outputs, key="output", fact="the first output is the first value")
+
+
+@stage("every step", weight=2, why="Each output must equal attention over all tokens so far, computed anew from scratch.")
+def every_step(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    case = make_case(rng, tokens=7)
+    yield drive(subject, case).agree(case.outputs, key="output", fact="every output equals full recomputation")
+
+
+@stage("rows computed", weight=2, why="Right numbers are not enough: each key and value row may be computed once only.")
+def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    case = make_case(rng, tokens=7)
+    yield drive(subject, case).agree(case.outputs, key="output", fact="every output equals full recomputation")
+    seen = tuple(meter.rows for meter in case.projections)
+    for meter in (case.key, case.value, case.query):
+        fact = f"7 tokens go through {meter.__name__} once each"
+        yield counts(subject, meter.rows, 7, key=meter.__name__, fact=fact, where="7 steps", seen=seen)
+
+
+@stage("two caches", why="A second cache, begun while the first is in use, must know nothing of it.")
+def two_caches(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    long, short = make_case(rng, tokens=5), make_case(rng, tokens=3)
+    first = Trace(subject, subject.new(*long.projections), "step", axis="step of the first cache, step")
+    for x in long.X[:2]:
+        first.call(x)
+    second = Trace(subject, subject.new(*short.projections), "step", axis="step of the second cache, step")
+    for x in short.X:
+        second.call(x)
+    for x in long.X[2:]:
+        first.call(x)
+    yield second.agree(short.outputs, key="second", fact="the second cache starts empty")
+    yield first.agree(long.outputs, key="first", fact="the first cache goes on where it was")
+    lengths = [subject.length(trace.handle) for trace in (first, second)]
+    yield equals(subject, lengths[0], 5, key="length", fact="len(cache) is the number of tokens held", what="first cache")
+    yield equals(subject, lengths[1], 3, key="length", fact="len(cache) is the number of tokens held", what="second cache")
+
+
+EXERCISE = Exercise(
+    id="1.3",
+    name="ToyCache",
+    title="The cache",
+    goal="Keep keys and values, so that each step projects only its newest token.",
+    points=6,
+    minutes=20,
+    difficulty=3,
+    hints=(
+        "What does step 3 need that step 2 already had? Make two empty lists in `__init__`, on `self`.",
+        "In `step`: project the newest token to `q`, `k` and `v`; append `k` and `v`; then attend with `q` over everything "
+        "kept. The newest token sees itself, so append before you attend.",
+        "The last line is `return attend(q, np.array(self.keys), np.array(self.values))`, and `__len__` is "
+        "`len(self.keys)`. No loop is needed, and no projection of an old token.",
+    ),
+    stages=(first_token, every_step, rows_computed, two_caches),
+    reference=ToyCache,
+    mistakes=MISTAKES,
+    variants=VARIANTS,
+)

@@ -1,0 +1,76 @@
+"""Wrong decoders that a weak test lets through. They are only ever seen through proxies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograde.exercises.cached_decoder.candidates import Base
+
+
+class RaisedLogit(Base):
+    """The lowest logit is moved half-way up to the best: the best token never changes."""
+
+    def step(self, token):
+        logits = np.array(super().step(token))
+        logits[logits.argmin()] = (logits.min() + logits.max()) / 2
+        return logits
+
+
+class LoweredLogits(Base):
+    """All logits but the best are too small: the best token never changes."""
+
+    def step(self, token):
+        logits = np.array(super().step(token))
+        return np.where(logits == logits.max(), logits, logits - 0.3)
+
+
+class RolledLogits(Base):
+    """Every logit stands in its neighbour's place: their sum, mean and maximum are right."""
+
+    def step(self, token):
+        return np.roll(super().step(token), 1)
+
+
+class WrongOnce(Base):
+    """One position in the middle is wrong; the cache itself is right."""
+
+    def step(self, token):
+        logits = np.array(super().step(token))
+        return logits + 0.2 if len(self) == 2 else logits
+
+
+class EqualTokens(Base):
+    """A key is not kept when the token equals the one before: right as long as no token comes twice in a row."""
+
+    before = None
+
+    def step(self, token):
+        again, self.before = token == self.before, token
+        logits = super().step(token)
+        if again:
+            for rows in (*self.keys, *self.values):
+                rows.pop()
+        return logits
+
+    def reset(self):
+        super().reset()
+        self.before = None
+
+
+class WrongAtTheEnd(Base):
+    """The last position before the cache is full is embedded one too early."""
+
+    def position(self, token):
+        return self.held - (self.held == self.max_len - 1)
+
+
+class WrongAfterRefusal(Base):
+    """The length is as it was after a refused token, but the newest row of every cache is gone."""
+
+    def refuse(self, token):
+        try:
+            super().refuse(token)
+        except ValueError:
+            for rows in (*self.keys, *self.values):
+                rows[-1:] = rows[-2:-1]
+            raise

@@ -1,0 +1,210 @@
+"""The questions that stages ask, each answered by one `Finding`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from autograde.compare import as_array, first_difference, number, observation, rounding_note
+from autograde.finding import Finding, held
+from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle, Opaque
+
+
+class Trace:
+    """Calls one method (or the learner's function itself) once for each position, and keeps what comes back.
+
+    After the first exception nothing more is called: what came before it is judged first, then the exception.
+    """
+
+    def __init__(self, subject: Subject, handle: Handle | None = None, method: str = "", *, axis: str = "step", first: int = 1) -> None:
+        self.subject, self.handle, self.method = subject, handle, method
+        self.axis, self.first = axis, first
+        self.values: list[Any] = []
+        self.ends: list[int] = []  # length of the record after each call
+        self.error: LearnerRaised | None = None
+
+    def call(self, *args: Any) -> None:
+        """Make the next call, unless one has raised."""
+        if self.error is not None:
+            return
+        try:
+            if self.handle is None:
+                self.values.append(self.subject.run(*args))
+            else:
+                self.values.append(self.subject.call(self.handle, self.method, *args))
+        except LearnerRaised as error:
+            self.error = error
+        self.ends.append(len(self.subject.record))
+
+    def agree(
+        self, want: Sequence[np.ndarray], *, key: str, fact: str, columns: str = "feature", part: int | None = None
+    ) -> Finding:
+        """Whether the values are the entries of `want`, every position compared as numbers.
+
+        With `part`, each value is a pair and only that half of it is compared. Raises the `LearnerRaised` of a call
+        when all that came before it was right.
+        """
+        marks, broken, note = [], None, ""
+        for i, (value, row) in enumerate(zip(self.values, want, strict=False)):
+            if part is not None:
+                value = half(value, part)
+            finding = _agree(value, row, key, fact, columns, _others(want, i, self.axis, self.first))
+            marks.append(finding.ok)
+            note = note or finding.note
+            broken = broken or (None if finding.ok else (i, finding))
+        if broken is None:
+            if self.error is not None:
+                position = self.first + len(self.values)
+                self.error.args = (f"at {self.axis} {position}: {self.error}",)
+                raise self.error
+            return held(key, fact, note)
+        i, finding = broken
+        where = f"{self.axis} {self.first + i}" + (f", {finding.where}" if finding.where else "")
+        return Finding(
+            False,
+            key,
+            finding.fact,
+            where=where,
+            expected=finding.expected,
+            got=finding.got,
+            events=self.ends[i],
+            marks=tuple(marks),
+            axis=self.axis,
+            first=self.first,
+        )
+
+
+def half(value: Any, part: int) -> Any:
+    """One half of a pair such as (K, V); what is no pair is passed on, to be complained about."""
+    return value[part] if isinstance(value, list) and len(value) == 2 else value
+
+
+def _others(want: Sequence[np.ndarray], i: int, axis: str, first: int) -> dict[str, np.ndarray]:
+    return {f"{axis} {first + j}": row for j, row in enumerate(want) if j != i}
+
+
+def agrees(
+    subject: Subject,
+    got: Any,
+    want: Any,
+    *,
+    key: str,
+    fact: str,
+    columns: str = "feature",
+    others: Mapping[str, np.ndarray] | None = None,
+) -> Finding:
+    """Whether one array that came back equals the right one."""
+    finding = _agree(got, np.asarray(want, dtype=np.float64), key, fact, columns, dict(others or {}))
+    return finding if finding.ok else _at(finding, subject)
+
+
+def _agree(got: Any, want: np.ndarray, key: str, fact: str, columns: str, others: dict[str, np.ndarray]) -> Finding:
+    array, complaint = as_array(got, want.shape)
+    if array is None:
+        return Finding(False, key, complaint)
+    difference = first_difference(array, want)
+    if difference is None:
+        return held(key, fact, rounding_note(array, want))
+    clue = observation(array, want, others)
+    return Finding(
+        False,
+        key,
+        f"not so: {fact}" + (f"; {clue}" if clue else ""),
+        where=_place(difference.index, columns),
+        expected=number(difference.want),
+        got=number(difference.got),
+    )
+
+
+def _place(index: tuple[int, ...], columns: str) -> str:
+    names = ("row ", f"{columns} ")[-len(index) :] if len(index) <= 2 else tuple("" for _ in index)
+    return ", ".join(f"{name}{i}" for name, i in zip(names, index, strict=True))
+
+
+def _at(finding: Finding, subject: Subject) -> Finding:
+    return Finding(**{**finding.__dict__, "events": len(subject.record)})
+
+
+def equals(subject: Subject, got: Any, want: Any, *, key: str, fact: str, what: str = "") -> Finding:
+    """Whether a plain value, such as a count or a bool, is exactly the right one."""
+    same_kind = isinstance(got, bool) == isinstance(want, bool) and not isinstance(got, Opaque | str | None.__class__)
+    value = got
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(()).item()
+    if same_kind and not isinstance(value, np.ndarray | list | dict) and value == want:
+        return held(key, fact)
+    shown = "None: is a `return` missing?" if got is None else str(got)[:60]
+    return Finding(
+        False, key, f"not so: {fact}", where=what, expected=str(want), got=shown, events=len(subject.record)
+    )
+
+
+def counts(
+    subject: Subject,
+    got: int,
+    want: int,
+    *,
+    key: str,
+    fact: str,
+    where: str = "",
+    clue: str = "",
+    seen: tuple[int, ...] = (),
+) -> Finding:
+    """Whether a count that the trusted side took itself is the right one. `seen` are other counts of the same run."""
+    if got == want:
+        return held(key, fact)
+    text = f"not so: {fact}" + (f"; {clue}" if clue else "")
+    return Finding(
+        False, key, text, where=where, expected=str(want), got=str(got), events=len(subject.record), seen=(int(got), *seen)
+    )
+
+
+def refuses(
+    subject: Subject,
+    handle: Handle | None,
+    method: str,
+    *args: Any,
+    key: str,
+    what: str,
+    kind: str | None = "ValueError",
+    after: Callable[[], object] | None = None,
+) -> Finding:
+    """Whether a call is refused with an exception: `kind` where the text names one, else any that means a refusal.
+
+    When the call is accepted, `after` looks at what it did, so that the record tells one wrong way from another.
+    """
+    wanted = kind or "ValueError"
+    kinds = (kind,) if kind else ("ValueError", "IndexError", "RuntimeError", "OverflowError", "MemoryError")
+    try:
+        value = subject.new(*args) if handle is None else subject.call(handle, method, *args)
+    except LearnerRaised as error:
+        if error.is_a("NotImplementedError"):
+            raise
+        if error.is_a(*kinds):
+            return held(key, f"{what} is refused")
+        return Finding(
+            False,
+            key,
+            f"{what} must be refused with {wanted}; your code raised something else",
+            expected=wanted,
+            got=str(error)[:80],
+            events=len(subject.record),
+        )
+    if after is not None:
+        with contextlib.suppress(LearnerRaised):
+            after()
+    shown = "None" if value is None else "a result"
+    return Finding(
+        False,
+        key,
+        f"{what} must be refused; your code accepted it",
+        expected=f"{wanted} is raised",
+        got=f"{shown} is returned",
+        events=len(subject.record),
+    )
+
+

@@ -1,0 +1,152 @@
+"""Runs an exercise's stages on a piece of work and decides every point."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from autograde.deadline import TimeUp, time_limit
+from autograde.diagnosis import Diagnosis, diagnose, same
+from autograde.exercise import Exercise, Mistake, Stage
+from autograde.finding import Finding
+from autograde.host import is_learners, running_line
+from autograde.outcome import Outcome
+from autograde.subject import LearnerRaised, LocalSubject, Subject
+
+PRACTICE = "practice"  # the seed of a check in a notebook: the same inputs every time, so that a message can be studied
+
+
+class GraderError(Exception):
+    """A stage itself failed: a defect of the grader's, never the learner's fault."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the stages found, and the points that follow from it."""
+
+    exercise: Exercise
+    outcomes: tuple[Outcome, ...]
+    diagnosis: Diagnosis | None = None
+    printed: int = 0  # lines that the work printed while it was checked
+
+    @property
+    def points(self) -> float:
+        """Points earned, from 0 to `exercise.points`, by the weight of the stages that hold."""
+        total = sum(outcome.stage.weight for outcome in self.outcomes)
+        earned = sum(outcome.stage.weight for outcome in self.outcomes if outcome.held)
+        return float(self.exercise.points) if earned == total else round(self.exercise.points * earned / total, 2)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every stage holds."""
+        return all(outcome.held for outcome in self.outcomes)
+
+    @property
+    def failure(self) -> Outcome | None:
+        """The first stage that does not hold."""
+        return next((outcome for outcome in self.outcomes if not outcome.held), None)
+
+
+def judge(exercise: Exercise, make_subject: Callable[[], Subject], seed: str = PRACTICE) -> Verdict:
+    """Run every stage, each with a subject and inputs of its own, within the exercise's time.
+
+    Raises `GraderError` when a stage breaks by itself.
+    """
+    outcomes: list[Outcome] = []
+    printed = _Counter()
+    unsteady = False  # the same question, asked twice, was answered differently
+    try:
+        with _quiet(printed), time_limit(exercise.seconds, may_trace=is_learners):
+            for stage in exercise.stages:
+                outcomes.append(run_stage(exercise, stage, make_subject(), seed))
+            first = next((outcome for outcome in outcomes if not outcome.held), None)
+            if first is not None:
+                unsteady = not same(first, run_stage(exercise, first.stage, make_subject(), seed))
+    except TimeUp as up:
+        if len(outcomes) == len(exercise.stages):
+            outcomes.pop()  # the time ran out in the repetition
+        outcomes.append(_out_of_time(exercise, exercise.stages[len(outcomes)], up))
+    for stage in exercise.stages[len(outcomes) :]:
+        outcomes.append(Outcome(stage, None))
+    with _quiet(_Counter()):
+        diagnosis = diagnose(
+            exercise, outcomes, lambda mistake, stage: _outcome_of(exercise, stage, mistake, seed), unsteady
+        )
+    return Verdict(exercise, tuple(outcomes), diagnosis, printed.lines)
+
+
+def judge_here(exercise: Exercise, work: object, seed: str = PRACTICE) -> Verdict:
+    """Judge work that lives in this process."""
+    return judge(exercise, lambda: LocalSubject(work), seed)
+
+
+@lru_cache(maxsize=1000)
+def _outcome_of(exercise: Exercise, stage: Stage, mistake: Mistake, seed: str) -> Outcome:
+    """How a catalogued mistake fares: the same every time, so the second wrong try in a notebook is answered at once."""
+    return run_stage(exercise, stage, LocalSubject(mistake.candidate), seed)
+
+
+def rng_for(exercise: Exercise, stage: Stage, seed: str) -> np.random.Generator:
+    """The random inputs of one stage: they depend on nothing but the seed, the exercise and the stage."""
+    digest = hashlib.sha256(f"{seed}|{exercise.id}|{stage.name}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+
+def run_stage(exercise: Exercise, stage: Stage, subject: Subject, seed: str) -> Outcome:
+    """Run one stage up to the first finding that does not hold."""
+    notes: list[str] = []
+    any_finding = False
+    try:
+        for finding in stage.run(subject, rng_for(exercise, stage, seed)):
+            any_finding = True
+            if not finding.ok:
+                return Outcome(stage, finding, tuple(subject.record), tuple(notes))
+            if finding.note:
+                notes.append(finding.note)
+    except LearnerRaised as error:
+        return Outcome(stage, _raised(error, subject), tuple(subject.record), tuple(notes))
+    except Exception as error:
+        raise GraderError(f"stage {stage.name!r} of exercise {exercise.id} broke: {error!r}") from error
+    if not any_finding:
+        raise GraderError(f"stage {stage.name!r} of exercise {exercise.id} asked nothing")
+    return Outcome(stage, held=True, record=tuple(subject.record), notes=tuple(notes))
+
+
+def _raised(error: LearnerRaised, subject: Subject) -> Finding:
+    key = "not implemented" if error.is_a("NotImplementedError") else "raised"
+    text = str(error)
+    if error.kind == "Misuse":
+        text = error.message
+    elif key == "raised":
+        text = f"your code raised {text}"
+    return Finding(False, key, text, where=error.line, events=len(subject.record), seen=error.kind)
+
+
+def _out_of_time(exercise: Exercise, stage: Stage, up: TimeUp) -> Outcome:
+    fact = f"stopped after {exercise.seconds:g} s: a loop that never ends?"
+    return Outcome(stage, Finding(False, "time", fact, where=running_line(up.frame)))
+
+
+class _Counter(io.TextIOBase):
+    """Counts the lines printed by the work and keeps none of them."""
+
+    lines = 0
+
+    def write(self, text: str) -> int:
+        self.lines += text.count("\n")
+        return len(text)
+
+
+@contextlib.contextmanager
+def _quiet(sink: _Counter) -> Iterator[None]:
+    """Keep what the work prints and warns out of the notebook: a stray line on stderr costs marks in nbgrader."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
+        warnings.simplefilter("ignore")
+        yield

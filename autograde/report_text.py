@@ -1,0 +1,93 @@
+"""A verdict in at most eight lines of plain text."""
+
+from __future__ import annotations
+
+import textwrap
+
+from autograde.deadline import can_stop
+from autograde.finding import Finding
+from autograde.judge import Verdict
+
+WIDTH = 100
+MOST_LINES = 8
+
+
+def points_text(points: float) -> str:
+    """2.0 or 2.25: never more decimals than are needed, never fewer than one."""
+    return f"{points:.2f}".rstrip("0").ljust(len(f"{points:.0f}") + 2, "0")
+
+
+def heading(verdict: Verdict) -> str:
+    """Exercise, name and points in one line."""
+    exercise = verdict.exercise
+    state = "passed" if verdict.passed else "not implemented yet" if is_untouched(verdict) else "not passed"
+    return f"{exercise.id} {exercise.name}: {state}, {points_text(verdict.points)} of {exercise.points} points"
+
+
+def is_untouched(verdict: Verdict) -> bool:
+    """Whether the first thing that went wrong is that nothing has been written yet."""
+    failure = verdict.failure
+    return failure is not None and failure.finding is not None and failure.finding.key == "not implemented"
+
+
+def stages_line(verdict: Verdict) -> str:
+    """Every stage with its result, in order."""
+    words = {True: "held", False: "FAILED", None: "not reached"}
+    parts = [
+        f"[{words[outcome.held if outcome.reached else None]}] {outcome.stage.name}" for outcome in verdict.outcomes
+    ]
+    return "  ".join(parts)
+
+
+def strip_line(finding: Finding) -> str:
+    """Which positions were right: "steps 1-4: ok X X X"."""
+    if len(finding.marks) < 2:
+        return ""
+    last = finding.first + len(finding.marks) - 1
+    return f"{finding.axis}s {finding.first}-{last}: " + " ".join("ok" if mark else "X" for mark in finding.marks)
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """The whole verdict: what held, the first thing that did not, where, expected and got, and the diagnosis."""
+    lines = [heading(verdict)]
+    if is_untouched(verdict):
+        lines.append(f"  Write {verdict.exercise.name} in the cell above, run that cell, then run this one again.")
+        return "\n".join(lines)
+    lines += _wrap("  ", stages_line(verdict), 2)
+    notes = [note for outcome in verdict.outcomes for note in outcome.notes]
+    if notes:
+        lines += _wrap("  note: ", notes[0], 1)
+    failure = verdict.failure
+    if failure is not None and failure.finding is not None:
+        lines += _failure_lines(verdict, failure.stage.name, failure.stage.why, failure.finding)
+    if not verdict.passed and verdict.printed and len(lines) < MOST_LINES:
+        lines.append(f"  (Your code printed {verdict.printed} lines during the check; they are not shown.)")
+    return "\n".join(lines[:MOST_LINES])
+
+
+def _failure_lines(verdict: Verdict, name: str, why: str, finding: Finding) -> list[str]:
+    where = f", {finding.where}" if finding.where else ""
+    lines = _wrap("  ", f"{name}{where}: {finding.fact}", 2)
+    values = f"expected {finding.expected}, got {finding.got}" if finding.expected else ""
+    strip = strip_line(finding)
+    if values or strip:
+        lines += _wrap("  ", "   ".join(part for part in (values, strip) if part), 1)
+    if verdict.diagnosis is not None:
+        lines += _wrap("  looks like: ", verdict.diagnosis.text, 2)
+    elif finding.key == "time" and not can_stop():
+        lines += _wrap("  ", "this Python cannot stop a loop by itself: use the interrupt button", 1)
+    else:
+        lines += _wrap("  why it is asked: ", why, 1)
+    return lines
+
+
+def _wrap(indent: str, text: str, most: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        max_lines=most,
+        placeholder=" ...",
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,181 @@
+"""The trusted side's view of a learner's work, wherever that work runs.
+
+Stages drive the work through a `Subject` only, so where the learner's code lives (this process, a sandboxed worker) is
+decided by the one method `_send`. Every reply is recorded: the record is what diagnosis compares.
+"""
+
+from __future__ import annotations
+
+import builtins
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autograde.host import Host
+from autograde.value import Handle, Lent, plain
+
+
+class LearnerRaised(Exception):
+    """The learner's code raised. `kind` and `kinds` name its class and bases, `line` the place in the learner's code."""
+
+    def __init__(self, kind: str, kinds: list[str], message: str, line: str = "") -> None:
+        super().__init__(f"{kind}: {message}" if message else kind)
+        self.kind, self.kinds, self.message, self.line = kind, tuple(kinds), message, line
+
+    def is_a(self, *names: str) -> bool:
+        """Whether the class or one of its bases has one of these names."""
+        return any(name in self.kinds for name in names)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One reply of the learner's side: a tree, or the kind of exception that was raised."""
+
+    op: str
+    value: Any = None
+    raised: str | None = None
+
+
+@dataclass(frozen=True)
+class Trusted:
+    """Lends an object of the trusted side to the learner's: only the named methods and attributes can be reached."""
+
+    target: Any
+    methods: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    name: str = ""
+
+
+class Subject(ABC):
+    """Drives the learner's class or function and records what comes back.
+
+    Arguments may be plain values, arrays, `Handle`s, functions of the trusted side (lent as proxies, so that what goes
+    through them can be counted here) and `Trusted` objects. Arrays are copied both ways. Every method raises
+    `LearnerRaised` when the learner's code raises.
+    """
+
+    def __init__(self) -> None:
+        self.record: list[Event] = []
+        self._lent: list[Trusted] = []
+
+    # What a stage may ask for.
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the learner's function."""
+        return self._ask("run", None, None, args, kwargs)
+
+    def new(self, *args: Any, **kwargs: Any) -> Handle:
+        """Make an instance of the learner's class; it stays on the learner's side."""
+        return self._ask("new", None, None, args, kwargs, keep=True)
+
+    def call(self, handle: Handle, method: str, *args: Any, keep: bool = False, **kwargs: Any) -> Any:
+        """Call a method. With `keep` the result stays on the learner's side, and a handle to it comes back."""
+        return self._ask("call", handle, method, args, kwargs, keep=keep)
+
+    def length(self, handle: Handle) -> Any:
+        """`len(object)` on the learner's side."""
+        return self.call(handle, "__len__")
+
+    def get(self, handle: Handle, attribute: str) -> Any:
+        """Read an attribute."""
+        return self._ask("get", handle, attribute)
+
+    def put(self, array: np.ndarray) -> Handle:
+        """Make an array on the learner's side, to be passed by reference and overwritten later with `fill`."""
+        return self._ask("put", value=np.asarray(array), keep=True)
+
+    def fill(self, handle: Handle, value: Any) -> None:
+        """Overwrite a kept array in place, as a caller does who reuses a buffer."""
+        self._ask("fill", handle, value=value)
+
+    def read(self, handle: Handle) -> Any:
+        """The present contents of a kept object."""
+        return self._ask("read", handle)
+
+    # How it is carried.
+
+    @abstractmethod
+    def _send(self, request: dict) -> dict:
+        """Carry a request to the learner's host and bring its reply."""
+
+    def _ask(
+        self,
+        op: str,
+        handle: Handle | None = None,
+        name: str | None = None,
+        args: tuple = (),
+        kwargs: dict | None = None,
+        keep: bool = False,
+        value: Any = None,
+    ) -> Any:
+        request = {
+            "op": op,
+            "handle": None if handle is None else handle.id,
+            "name": name,
+            "args": [self._lend(item) for item in args],
+            "kwargs": {key: self._lend(item) for key, item in (kwargs or {}).items()},
+            "keep": keep,
+            "value": plain(value),
+        }
+        reply = self._send(request)
+        label = f"{op} {name}" if name else op
+        if "raised" in reply:
+            raised = LearnerRaised(**reply["raised"])
+            self.record.append(Event(label, raised=raised.kind))
+            raise raised
+        self.record.append(Event(label, reply["value"]))
+        return reply["value"]
+
+    def _lend(self, item: Any) -> Any:
+        def reference(value: Any) -> Lent | None:
+            if isinstance(value, Trusted):
+                return self._lent_object(value)
+            if callable(value) and not isinstance(value, type):
+                self._lent.append(Trusted(value))
+                return Lent(len(self._lent) - 1, getattr(value, "__name__", "function"), is_function=True)
+            return None
+
+        return plain(item, reference)
+
+    def _lent_object(self, trusted: Trusted) -> Lent:
+        self._lent.append(trusted)
+        number = len(self._lent) - 1
+        attributes = {name: self._lend(getattr(trusted.target, name)) for name in trusted.attributes}
+        name = trusted.name or type(trusted.target).__name__
+        return Lent(number, name, is_function=False, methods=trusted.methods, attributes=attributes)
+
+    def answer(self, request: dict) -> dict:
+        """Serve a call of the learner's code into a lent function or object."""
+        trusted = self._lent[request["id"]]
+        name = request["name"]
+        try:
+            if name is not None and name not in trusted.methods:
+                raise AttributeError(f"{name} is not lent")
+            function: Callable[..., Any] = trusted.target if name is None else getattr(trusted.target, name)
+            args = [self._returned(tree) for tree in request["args"]]
+            kwargs = {key: self._returned(tree) for key, tree in request["kwargs"].items()}
+            return {"value": self._lend(function(*args, **kwargs))}
+        except Exception as error:
+            return {"raised": {"kind": _builtin_kind(error), "message": str(error)}}
+
+    def _returned(self, tree: Any) -> Any:
+        return self._lent[tree.id].target if isinstance(tree, Lent) else tree
+
+
+def _builtin_kind(error: Exception) -> str:
+    """The nearest built-in class, since the learner's side may not know ours."""
+    return next(base.__name__ for base in type(error).__mro__ if hasattr(builtins, base.__name__))
+
+
+class LocalSubject(Subject):
+    """The learner's work in this very process, for notebooks and tests. It protects against accidents, not malice."""
+
+    def __init__(self, work: Any) -> None:
+        super().__init__()
+        self.host = Host(work, self.answer)
+
+    def _send(self, request: dict) -> dict:
+        return self.host.handle(request)

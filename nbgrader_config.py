@@ -1,0 +1,17 @@
+"""nbgrader's settings for this course: `nbgrader` commands and formgrader read them from here.
+
+The class is the folder classroom/, or the one that the environment variable CLASSROOM names.
+"""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
+
+from autograde.classroom.course import course_at, prepare_process  # noqa: E402
+
+prepare_process()
+c = get_config()  # noqa: F821
+c.merge(course_at(HERE, os.environ.get("CLASSROOM", os.path.join(HERE, "classroom"))).settings())

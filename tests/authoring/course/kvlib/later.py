@@ -1,0 +1,3 @@
+"""A module that the second lesson introduces."""
+
+TWO = 2

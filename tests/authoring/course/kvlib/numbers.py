@@ -1,0 +1,3 @@
+"""A module that the first lesson introduces."""
+
+ONE = 1

@@ -1,0 +1,3 @@
+# about: an empty file
+# expect: 1.1 none, 1.2 none, 1.3 none
+# damage: empty-file
