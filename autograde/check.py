@@ -58,14 +58,19 @@ def _judged(exercise: Exercise, work: Any, seed: str) -> float:
     return verdict.points
 
 
+def passed(exercise_id: str) -> bool:
+    """Whether the newest check of an exercise in this session earned full marks."""
+    return exercise_id in _verdicts and _verdicts[exercise_id][1].passed
+
+
 def mine_or(exercise_id: str, fallback: Any) -> Any:
     """The learner's own work once its check has passed in this session, else `fallback`; says which."""
-    work, verdict = _verdicts.get(exercise_id, (None, None))
-    mine = verdict is not None and verdict.passed
+    mine = passed(exercise_id)
     whose = "your" if mine else "kvlib's"
     reason = "" if mine else f" (check {exercise_id} has not passed in this session)"
-    print(f"Running on {whose} {getattr(work if mine else fallback, '__name__', 'object')}{reason}.")
-    return work if mine else fallback
+    work = _verdicts[exercise_id][0] if mine else fallback
+    print(f"Running on {whose} {getattr(work, '__name__', 'object')}{reason}.")
+    return work
 
 
 def show(verdict: Verdict) -> None:

@@ -36,7 +36,7 @@ LESSONS: tuple[Lesson, ...] = (
         title="A cache you can check by eye",
         points=12,
         exercises=("1.1", "1.2", "1.3"),
-        introduces=("kvlib.counters", "kvlib.counts", "kvlib.toy", "kvlib.plots", "kvlib.widgets"),
+        introduces=("kvlib.attention", "kvlib.counters", "kvlib.counts", "kvlib.plots", "kvlib.toy", "kvlib.widgets"),
         answers=("kvlib.attention", "kvlib.counts", "kvlib.toy"),
     ),
     Lesson(
@@ -44,7 +44,7 @@ LESSONS: tuple[Lesson, ...] = (
         title="A real decoder, in NumPy",
         points=20,
         exercises=("2.1", "2.2", "2.3", "2.4"),
-        introduces=("kvlib.attention", "kvlib.decoder", "kvlib.recompute", "kvlib.numpy_cache"),
+        introduces=("kvlib.decoder", "kvlib.recompute", "kvlib.numpy_cache"),
         answers=("kvlib.numpy_cache",),
     ),
 )

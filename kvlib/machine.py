@@ -43,6 +43,8 @@ def skips(found: Found) -> dict[str, str]:
         skipped["torch"] = f"what uses PyTorch after lesson 02 is skipped: {no_torch}"
     if no_gpu:
         skipped["GPU"] = f"lesson 07's GPU laboratory is skipped: {no_gpu}"
+    if found["gpu_error"]:
+        no_gpu = "no GPU that torch can use"  # the row above says why
     if not found["fp8_storage"]:
         skipped["FP8 storage"] = f"lesson 07's FP8 cache is skipped: {no_torch or 'this torch has no float8_e4m3fn'}"
     if not found["fp8_native"]:
@@ -102,7 +104,7 @@ def _look_at_torch() -> Found:
             if torch.version.hip:  # an AMD GPU: its capability numbers mean something else
                 return found | {"gpu_error": "it is not an NVIDIA GPU"}
             found["compute_capability"] = tuple(torch.cuda.get_device_capability(0))
-            torch.ones(1, device="cuda").add(1).item()  # a GPU too old for this build is listed, and fails at its first kernel
+            torch.ones(1, device="cuda").add(1).item()  # a GPU too old for this torch is listed, and fails only here
     except Exception as error:
         found["gpu_error"] = f"torch cannot use it ({_first_line(error)})"
     return found
@@ -116,7 +118,7 @@ def _version(package: str) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:60]
+    return f"{type(error).__name__}: {error}".splitlines()[0][:70]
 
 
 def _too_old(found: Found, needed: tuple[int, int]) -> str:

@@ -118,6 +118,7 @@ def softmax(scores):
 # %% check="0.1"
 
 # %% [markdown] hints="0.1"
+#
 
 # %% [markdown]
 # The number under a check is what the exercise is worth so far. It is also what a grader records, if you take this

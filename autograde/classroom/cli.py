@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autograde.classroom.course import Course
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,13 +22,17 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     demo = subparsers.add_parser("demo", help="make a sample class and grade it")
     demo.add_argument("classroom", type=Path, nargs="?", help="default: classroom/demo in the course")
     demo.set_defaults(run=run_demo)
-    for command in (grade, demo):
+    for command, seconds in ((grade, 30), (demo, 15)):
+        text = f"seconds that one cell may run (default {seconds})"
+        command.add_argument("--cell-timeout", type=int, default=seconds, metavar="SECONDS", help=text)
         command.add_argument("--course", type=Path, default=ROOT, help="the folder with solutions/ and lessons/")
 
 
 def run_grade(args: argparse.Namespace) -> int:
-    """Grade a class; 0 whatever the students handed in, 2 when there is nothing to grade or the course is at fault."""
-    return _grade(args.course, args.classroom, args.lesson)
+    """Grade a class. Returns 0 whatever was handed in, 2 when there is nothing to grade or the course is at fault."""
+    from autograde.classroom.course import course_at
+
+    return _grade(course_at(args.course, args.classroom, args.cell_timeout), args.lesson)
 
 
 def run_demo(args: argparse.Namespace) -> int:
@@ -32,23 +40,22 @@ def run_demo(args: argparse.Namespace) -> int:
     from autograde.classroom.course import CourseError, course_at
     from autograde.classroom.sample import make_class
 
-    classroom = args.classroom or args.course / "classroom" / "demo"
+    course = course_at(args.course, args.classroom or args.course / "classroom" / "demo", args.cell_timeout)
     try:
-        made = make_class(course_at(args.course, classroom))
+        made = make_class(course)
     except CourseError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-    print(f"made a sample class of {made} notebooks in {classroom}")
-    return _grade(args.course, classroom, None)
+    print(f"made a sample class of {made} notebooks in {course.classroom}")
+    return _grade(course, None)
 
 
-def _grade(root: Path, classroom: Path, lesson: str | None) -> int:
-    from autograde.classroom.course import CourseError, course_at
+def _grade(course: Course, lesson: str | None) -> int:
+    from autograde.classroom.course import CourseError
     from autograde.classroom.execute import TrustingExecute
     from autograde.classroom.grade import grade_class
     from autograde.classroom.report import table
 
-    course = course_at(root, classroom)
     try:
         rows = grade_class(course, lesson, say=lambda line: print(line, flush=True))
     except CourseError as error:

@@ -24,6 +24,7 @@ class Course:
 
     root: Path
     classroom: Path
+    cell_timeout: int = 30  # seconds; a check alone may take 10
 
     @property
     def submitted(self) -> Path:
@@ -66,6 +67,7 @@ class Course:
     def settings(self) -> Config:
         """nbgrader settings with the course as its root: for `nbgrader` commands and formgrader."""
         c = _settings(self.root)
+        c.Execute.timeout = self.cell_timeout
         steps, classroom = c.CourseDirectory, os.path.relpath(self.classroom, self.root)
         steps.root = str(self.root)
         steps.source_directory, steps.release_directory = "solutions", "lessons"
@@ -92,9 +94,9 @@ class Course:
         return f"sqlite:///{self.gradebook}?timeout=60"  # seconds to wait for a lock; the default is 5
 
 
-def course_at(root: str | os.PathLike[str], classroom: str | os.PathLike[str]) -> Course:
+def course_at(root: str | os.PathLike[str], classroom: str | os.PathLike[str], cell_timeout: int = 30) -> Course:
     """A course from two paths, made absolute."""
-    return Course(Path(root).resolve(), Path(classroom).resolve())
+    return Course(Path(root).resolve(), Path(classroom).resolve(), cell_timeout)
 
 
 def prepare_process() -> None:
@@ -132,7 +134,6 @@ def _settings(root: Path) -> Config:
     ]
     c.Graft.lessons = str(root / "lessons")
     c.TrustingExecute.course_root = str(root)
-    c.Execute.timeout = 30  # seconds a cell
     c.OverwriteCells.add_missing_cells = True
     c.LimitOutput.max_lines = 200
     c.IgnorePattern.enabled = True  # else a warning on stderr costs a graded cell all its points

@@ -19,7 +19,7 @@ from autograde.classroom.intake import one_line
 
 PLAIN_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 ROUNDING = 1e-9  # how far a sum of parts may exceed the maximum
-REMARK = re.compile(r"looks like: .+(?:\n {8,}.+)*|not implemented yet")
+REMARK = re.compile(r"looks like: .+(?:\n {8,}.+)*|not implemented yet|stopped after .+")
 NOTES_CELL = "grading-notes"
 
 
@@ -66,7 +66,8 @@ def exercise_in(source: str) -> str:
 def settle(cell: NotebookNode, refused: str = "") -> str:
     """Rewrite the outputs of a graded cell and return why it has 0 points, or nothing when it gave a mark itself.
 
-    What it printed and drew stays; stderr becomes stdout, which costs nothing; the last output is the mark.
+    What it printed and drew stays; stderr becomes stdout, which costs nothing; a card becomes text; the last output is
+    the mark.
     """
     points, reason = (0.0, refused) if refused else mark_of(cell)
     kept = []
@@ -75,6 +76,8 @@ def settle(cell: NotebookNode, refused: str = "") -> str:
             continue
         if output.output_type == "stream":
             output.name = "stdout"
+        if output.output_type == "display_data" and "text/plain" in output.data:
+            output.data.pop("text/html", None)  # the pages' sanitiser takes its styles, and text keeps its lines
         kept.append(output)
     if reason:
         kept.append(nbformat.v4.new_output("stream", name="stdout", text=f"0 points: {reason}\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -56,15 +57,16 @@ def register(course: Course, lesson: str) -> None:
 
 
 def failure(result: dict) -> str:
-    """The last line that says something in nbgrader's account of a failed run. Raises `KeyboardInterrupt` for Ctrl-C.
+    """What went wrong in a failed run of nbgrader's. Raises `KeyboardInterrupt` for Ctrl-C.
 
-    nbgrader catches everything, Ctrl-C included, and prints the real error before its own summary of it.
+    nbgrader catches everything, Ctrl-C included, and hides the error itself in its log: the last line that is indented
+    by four, as the end of a traceback is.
     """
-    error, log = result.get("error", ""), result.get("log", "")
-    if error.rstrip().endswith("KeyboardInterrupt"):
+    error = result.get("error", "").strip()
+    if error.endswith("KeyboardInterrupt"):
         raise KeyboardInterrupt
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("[", " "))]
-    return (lines or error.strip().splitlines() or ["no reason given"])[-1]
+    logged = re.findall(r"^ {4}(\S.*)$", result.get("log", ""), flags=re.MULTILINE)
+    return (logged or error.splitlines() or ["no reason given"])[-1]
 
 
 def read_row(course: Course, student: str, lesson: str, notes: tuple[str, ...] = ()) -> Row:

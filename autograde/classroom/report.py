@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+from autograde.classroom.intake import one_line
 from autograde.classroom.record import Row
 
 
 def table(rows: Iterable[Row]) -> str:
-    """One table for each lesson: student, points by exercise, total, notes."""
+    """One table for each lesson: student, points by exercise, total, notes (cut; the CSV has them whole)."""
     rows = list(rows)
     return "\n\n".join(
         _lesson_table(lesson, [r for r in rows if r.lesson == lesson]) for lesson in _names(r.lesson for r in rows)
@@ -60,7 +61,7 @@ def _lesson_table(lesson: str, rows: list[Row]) -> str:
     lines = [["student", *exercises, "total", "note"]]
     for row in rows:
         points = [_points(row.points.get(name, 0.0)) for name in exercises]
-        lines.append([row.student, *points, f"{row.total:g}/{row.max:g}", "; ".join(row.notes)])
+        lines.append([row.student, *points, f"{row.total:g}/{row.max:g}", one_line("; ".join(row.notes))])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]) - 1)]
     text = [lesson]
     for line in lines:

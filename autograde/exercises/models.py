@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograde.exercises.meter import Meter
+from autograde.exercises.meter import meter
 from autograde.subject import Trusted
 from kvlib.decoder import Block, Decoder, DecoderConfig
 
@@ -25,7 +25,7 @@ class MeteredBlock:
     def __init__(self, block: Block, weights: dict[str, np.ndarray], layer: int) -> None:
         self.norm, self.finish = block.norm, block.finish
         self.project_q, self.project_k, self.project_v = (
-            Meter(weights[f"{layer}.{name}"], f"project_{name}") for name in "qkv"
+            meter(weights[f"{layer}.{name}"], f"project_{name}") for name in "qkv"
         )
 
 

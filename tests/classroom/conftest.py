@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,7 @@ LESSON = "07-tiny"
 
 # Stands in for the course's checks: full marks for double(3) == 6, half for another number. It lies in the course's
 # root, so it is also what shows that a kernel finds the course.
-CHECKS = '''
+CHECKS = """
 import inspect
 
 def check(exercise):
@@ -29,7 +30,7 @@ def check(exercise):
         return 0.0
     print(f"{exercise}: {'right' if right else 'wrong'}")
     return {"7.1": 4.0, "7.2": 2.0}[exercise] * (1.0 if right else 0.5 if exercise == "7.1" else 0.0)
-'''
+"""
 
 SOLUTIONS = {
     "exercise-7-1": "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
@@ -100,9 +101,10 @@ def release(course: Course) -> NotebookNode:
 @pytest.fixture
 def answered(release: NotebookNode) -> NotebookNode:
     """The release with both exercises answered rightly."""
-    for cell in release.cells:
+    answered = copy.deepcopy(release)
+    for cell in answered.cells:
         cell.source = RIGHT.get(cell.id, cell.source)
-    return release
+    return answered
 
 
 @pytest.fixture

@@ -59,8 +59,9 @@ def one_row_each(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
     for t, rows in enumerate(held):
         where = f"after token {t + 1}"
         yield counts(subject, rows, t + 1, key="held", fact="the cache holds one row for each token", where=where)
-    for name, meter in (("project_k", block.target.project_k), ("project_v", block.target.project_v)):
-        yield counts(subject, meter.rows, TOKENS, key=name, fact=f"{TOKENS} tokens go through {name} once each")
+    for name in ("project_k", "project_v"):
+        rows = getattr(block.target, name).rows
+        yield counts(subject, rows, TOKENS, key=name, fact=f"{TOKENS} tokens go through {name} once each")
 
 
 EXERCISE = Exercise(

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from autograde.exercise import Exercise, stage
-from autograde.exercises.meter import Meter
+from autograde.exercises.meter import meter
 from autograde.exercises.oracle import decode_outputs
 from autograde.exercises.toy_cache.candidates import MISTAKES, VARIANTS
 from autograde.expect import Trace, counts, equals
 from autograde.finding import Finding
 from autograde.subject import Subject
+from kvlib.counters import Projection
 from kvlib.toy import ToyCache
 
 WIDTH = 3
@@ -24,20 +25,20 @@ class Case:
     """Tokens, metered projections and the right outputs."""
 
     X: np.ndarray
-    query: Meter
-    key: Meter
-    value: Meter
+    query: Projection
+    key: Projection
+    value: Projection
     outputs: np.ndarray
 
     @property
-    def projections(self) -> tuple[Meter, Meter, Meter]:
+    def projections(self) -> tuple[Projection, Projection, Projection]:
         return self.query, self.key, self.value
 
 
 def make_case(rng: np.random.Generator, tokens: int) -> Case:
     w_q, w_k, w_v = rng.uniform(-1, 1, size=(3, WIDTH, WIDTH))  # small scores: no key drowns the others
     X = rng.uniform(-1.5, 1.5, size=(tokens, WIDTH))
-    meters = (Meter(w_q, "project_q"), Meter(w_k, "project_k"), Meter(w_v, "project_v"))
+    meters = (meter(w_q, "project_q"), meter(w_k, "project_k"), meter(w_v, "project_v"))
     return Case(X, *meters, decode_outputs(X, w_q, w_k, w_v))
 
 
@@ -65,10 +66,10 @@ def every_step(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     case = make_case(rng, tokens=7)
     yield drive(subject, case).agree(case.outputs, key="output", fact="every output equals full recomputation")
-    seen = tuple(meter.rows for meter in case.projections)
-    for meter in (case.key, case.value, case.query):
-        fact = f"7 tokens go through {meter.__name__} once each"
-        yield counts(subject, meter.rows, 7, key=meter.__name__, fact=fact, where="7 steps", seen=seen)
+    seen = tuple(projection.rows for projection in case.projections)
+    for projection in (case.key, case.value, case.query):
+        fact = f"7 tokens go through {projection.__name__} once each"
+        yield counts(subject, projection.rows, 7, key=projection.__name__, fact=fact, where="7 steps", seen=seen)
 
 
 @stage("two caches", why="A second cache, begun while the first is in use, must know nothing of it.")

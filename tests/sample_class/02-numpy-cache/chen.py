@@ -63,5 +63,5 @@ class CachedDecoder:
 
 
 # %% exercise-2-4
-def accepts(make_decoder, recompute, model):
+def accepts(make_decoder, recompute, vocab_size, max_len):
     return True

@@ -63,7 +63,7 @@ class CachedDecoder:
 
 
 # %% exercise-2-4
-def accepts(make_decoder, recompute, model):
+def accepts(make_decoder, recompute, vocab_size, max_len):
     def same(decoder, tokens, start=0):
         want = recompute(tokens)
         return all(np.argmax(decoder.step(tokens[t])) == np.argmax(want[t]) for t in range(start, len(tokens)))
@@ -76,7 +76,7 @@ def accepts(make_decoder, recompute, model):
             return len(decoder) == before
         return False
 
-    size, room = model.vocab_size, model.max_len
+    size, room = vocab_size, max_len
     first = [size - 1, size - 1, *((3 * t + 1) % size for t in range(room - 2))]
     second = [(5 * t + 2) % size for t in range(room // 2)]
     decoder = make_decoder()
