@@ -135,7 +135,7 @@ class Decoder:
 
 
 def rms_norm(x: np.ndarray, gain: np.ndarray, eps: float = 1e-6) -> np.ndarray:
-    """x over the root of its mean square, times a learned gain. x: (..., D), gain: (D,). Each row is normed by itself."""
+    """Each row of x (..., D) over the root of its mean square, times a learned gain (D,)."""
     return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * gain
 
 

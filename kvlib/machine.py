@@ -20,8 +20,9 @@ FP8_FROM = (8, 9)
 def capabilities() -> Found:
     """Look at this machine. Never raises, and takes no time to speak of where torch is missing.
 
-    python, numpy, torch, triton: versions, None where missing. gpu: its name or None. compute_capability: (9, 0) or None.
-    bf16, fp8_native: whether the GPU calculates in the format. fp8_storage: whether torch can hold FP8 numbers.
+    python, numpy, torch, triton: versions, or None where missing. gpu: its name, or None.
+    compute_capability: a pair such as (9, 0), or None. bf16, fp8_native: whether the GPU calculates in the format.
+    fp8_storage: whether torch can hold FP8 numbers.
     torch_error, gpu_error: why a torch or a GPU that is there cannot be used, or None.
     """
     found: Found = {"python": platform.python_version(), "numpy": _version("numpy")}

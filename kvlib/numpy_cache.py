@@ -18,9 +18,9 @@ class CacheFull(ValueError):
 class KVCache:
     """The keys and values of up to `max_len` tokens, in two arrays made once.
 
-    The rows that come back are views, because copying all S rows at every step is the kind of work that a cache is there
-    to save. They are read-only, because whoever wrote to them would change what the model has seen. A view shows the
-    buffer: after `reset`, an old one shows whatever is written next.
+    The rows that come back are views, because copying all S rows at every step is the kind of work that a cache is
+    there to save. They are read-only, because whoever wrote to them would change what the model has seen. A view shows
+    the buffer: after `reset`, an old one shows whatever is written next.
     """
 
     def __init__(self, max_len: int, width: int) -> None:
@@ -71,7 +71,7 @@ class KVCache:
 
 
 class CachedDecoder:
-    """Decodes one token at a time, with a KV cache in each block. Gives the logits of `model.logits`, with less work."""
+    """Decodes one token at a time, with a KV cache in each block: the logits of `model.logits`, for less work."""
 
     def __init__(self, model: Decoder, max_len: int | None = None) -> None:
         """max_len: room for this many tokens; None = as many as the model has positions, and never more."""

@@ -137,7 +137,9 @@ def _draw_steps(axes: Axes, title: str, steps: list[list[str]], upto: int | None
             axes.add_patch(Rectangle((step - 0.44, token - 0.42), 0.88, 0.84, **STYLE[row]))
             if num_tokens <= 12:
                 pad = {"boxstyle": "round,pad=0.15", "facecolor": ORANGE, "edgecolor": "none"} if row == AGAIN else None
-                axes.text(step, token, row, ha="center", va="center", color="white" if row == NEW else "black", bbox=pad)
+                axes.text(
+                    step, token, row, ha="center", va="center", color="white" if row == NEW else "black", bbox=pad
+                )
     axes.set_title(f"{title}: {_sum(counts[:upto])} {'row' if sum(counts[:upto]) == 1 else 'rows'}", loc="left")
     axes.set_xlim(-0.6, num_tokens - 0.4)
     axes.set_ylim(num_tokens - 0.4, -0.6)  # token 1 on top, as in the matrix K

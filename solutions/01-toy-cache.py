@@ -24,6 +24,7 @@
 
 # %%
 import numpy as np
+
 from autograde import check, mine_or
 from kvlib import plots
 from kvlib.counters import Projection
@@ -34,7 +35,8 @@ np.set_printoptions(precision=3, suppress=True, floatmode="fixed")
 from kvlib import toy
 
 X, W_Q, W_K, W_V = toy.X, toy.W_Q, toy.W_K, toy.W_V
-print("X =", X, "Q = X @ W_Q =", X @ W_Q, "K = X @ W_K =", X @ W_K, "V = X @ W_V =", X @ W_V, sep="\n")
+for name, rows in (("X", X), ("Q = X @ W_Q", X @ W_Q), ("K = X @ W_K", X @ W_K), ("V = X @ W_V", X @ W_V)):
+    print(name, rows, sep="\n")
 
 # %% [markdown]
 # **Attention** lets the newest token look at all tokens so far. Take the fourth token. Its query is compared with each
@@ -67,7 +69,8 @@ def attend(q, K, V):
 
     With equal scores the output is the plain mean of the values:
 
-    >>> attend(np.array([1.0, 1.0]), np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[2.0, 0.0], [4.0, 6.0]]))
+    >>> K, V = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[2.0, 0.0], [4.0, 6.0]])
+    >>> attend(np.array([1.0, 1.0]), K, V)
     array([3.000, 3.000])
     """
     ### BEGIN SOLUTION
@@ -108,7 +111,8 @@ from kvlib.attention import attend as kv_attend
 attention = mine_or("1.1", kv_attend)
 project_q, project_k, project_v = Projection(W_Q), Projection(W_K), Projection(W_V)
 naive = decode_naive(X, project_q, project_k, project_v)
-print(f"key rows in all: {project_k.rows}, value rows: {project_v.rows}, query rows: {project_q.rows}")
+rows = f"key rows {project_k.rows}, value rows {project_v.rows}, query rows {project_q.rows}"
+print("in all:", rows)
 
 # %% [markdown]
 # 1 + 2 + 3 + 4 = 10 key rows, and as many value rows. Was your guess right?
@@ -185,7 +189,8 @@ from kvlib import counts
 count = mine_or("1.2", counts.count_positions)
 for prompt, new in ((1, 4), (64, 16), (64, 128), (64, 1024)):
     uncached, cached = count(prompt, new)
-    print(f"prompt {prompt:>2}, new {new:>5,}: {uncached:>8,} against {cached:>6,} positions, {uncached / cached:6.1f} times")
+    times = uncached / cached
+    print(f"prompt {prompt:>2}, new {new:>5,}: {uncached:>8,} against {cached:>6,}, {times:6.1f} times")
 
 # %% [markdown]
 # The first line is our toy: with a prompt of one token these are the row counts, 10 against 4. The last line is an
@@ -259,8 +264,10 @@ cache = Cache(project_q, project_k, project_v)
 for t, x in enumerate(X):
     before = project_k.rows
     output = np.array(cache.step(x))
-    print(f"step {t + 1}: output {output}, key rows computed: {project_k.rows - before}, equal: {np.allclose(output, naive[t])}")
-print(f"key rows in all: {project_k.rows}, value rows: {project_v.rows}, query rows: {project_q.rows}")
+    computed, equal = project_k.rows - before, np.allclose(output, naive[t])
+    print(f"step {t + 1}: output {output}, key rows computed: {computed}, equal: {equal}")
+rows = f"key rows {project_k.rows}, value rows {project_v.rows}, query rows {project_q.rows}"
+print("in all:", rows)
 
 # %% [markdown]
 # Equal outputs, 4 rows in place of 10. A KV cache is not an approximation: nothing was left out, only never done twice.

@@ -12,6 +12,7 @@ from traitlets.config import Config
 
 OURS, THEIRS = "autograde.classroom.", "nbgrader.preprocessors."
 EXECUTE = OURS + "execute.TrustingExecute"  # the one class that runs students' code
+GRAFT = OURS + "graft.Graft"
 
 
 class CourseError(Exception):
@@ -87,6 +88,7 @@ class Course:
         steps.root = str(self.classroom)
         steps.source_directory, steps.submitted_directory = str(self.root / "solutions"), "clean"
         steps.autograded_directory, steps.feedback_directory = "autograded", "feedback"
+        c.Autograde.sanitize_preprocessors.remove(GRAFT)  # done, and its notes would be lost
         return c
 
     @property
@@ -117,7 +119,7 @@ def _settings(root: Path) -> Config:
     c.CourseDirectory.ignore = [*ignored, "*_solution*", "*.src.py", "*.md"]
     c.Autograde.sanitize_preprocessors = [
         THEIRS + "ClearOutput",
-        OURS + "graft.Graft",
+        GRAFT,
         THEIRS + "DeduplicateIds",
         THEIRS + "OverwriteKernelspec",
         THEIRS + "OverwriteCells",

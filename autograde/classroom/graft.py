@@ -24,18 +24,14 @@ OWN = "own-"  # starts the ids of the student's own cells
 
 
 class Graft(NbGraderPreprocessor):
-    """The same within nbgrader, so that plain `nbgrader autograde` repairs submissions too. Twice changes nothing."""
+    """The same within nbgrader, so that plain `nbgrader autograde` on submitted/ repairs notebooks too."""
 
     lessons = Unicode("", help="folder of the released notebooks").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        """Replace `nb` by the released notebook with its answers in it; what autograde grafted itself stays."""
-        if KEY in nb.metadata:
-            return nb, resources
+        """Replace `nb` by the released notebook with its answers in it. Raises `FileNotFoundError` without a release."""
         where = resources["nbgrader"]
         path = Path(self.lessons) / where["assignment"] / f"{where['notebook']}.ipynb"
-        if not path.exists():
-            return nb, resources
         cells = filter(None, (keep(cell) for cell in nb.cells))
         return graft(nbformat.read(path, as_version=4), cells), resources
 

@@ -20,6 +20,7 @@ from autograde.classroom.intake import one_line
 PLAIN_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 ROUNDING = 1e-9  # how far a sum of parts may exceed the maximum
 REMARK = re.compile(r"looks like: .+(?:\n {8,}.+)*|not implemented yet|stopped after .+")
+CELL_FILE = re.compile(r"\(\d+\.py, ")  # "(226014146.py, line 1)": what a kernel calls a cell
 NOTES_CELL = "grading-notes"
 
 
@@ -90,7 +91,8 @@ def error_of(cell: NotebookNode) -> str:
     """The first error among a cell's outputs, or nothing."""
     for output in cell.get("outputs", []):
         if output.output_type == "error":
-            return one_line(f"{output.ename}: {output.evalue}".rstrip(": "))
+            value = CELL_FILE.sub("(", output.evalue)
+            return one_line(f"{output.ename}: {value}".rstrip(": "))
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Right answers for the first lessons, in float64 and plain loops; nothing here is shared with what a learner is given."""
+"""Right answers for the first lessons, in float64 loops that share nothing with what a learner is given."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ def attend_one(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarra
     for s, key in enumerate(keys):
         scores[0, s] = math.fsum(float(a) * float(b) for a, b in zip(q, key, strict=True)) / math.sqrt(len(q))
     weights = softmax_rows(scores)[0]
-    return np.array([math.fsum(weights[s] * float(values[s, d]) for s in range(len(values))) for d in range(values.shape[1])])
+    return np.array(
+        [math.fsum(weights[s] * float(values[s, d]) for s in range(len(values))) for d in range(values.shape[1])]
+    )
 
 
 def decode_outputs(X: np.ndarray, w_q: np.ndarray, w_k: np.ndarray, w_v: np.ndarray) -> np.ndarray:
-    """Attention output of every token of X (T, width) over itself and all before it, everything computed anew: (T, D)."""
+    """Attention output of every token of X (T, width) over itself and all before it, all computed anew: (T, D)."""
     outputs = []
     for t in range(len(X)):
         keys = np.array([_times(x, w_k) for x in X[: t + 1]])

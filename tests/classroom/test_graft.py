@@ -7,6 +7,7 @@ import copy
 import nbformat
 from nbformat import NotebookNode
 
+from autograde.classroom.course import Course
 from autograde.classroom.graft import KEY, Graft, defined, graft, refused
 from autograde.classroom.intake import StudentCell, keep
 
@@ -146,11 +147,10 @@ def test_nothing_of_the_release_is_changed(release: NotebookNode, answered: Note
     assert release == before
 
 
-def test_within_nbgrader_it_grafts_once(course, answered: NotebookNode) -> None:
-    step = Graft(lessons=str(course.root / "lessons"))
-    resources = {"nbgrader": {"assignment": "07-tiny", "notebook": "07-tiny"}}
+def test_within_nbgrader_what_the_metadata_say_is_not_believed(course: Course, answered: NotebookNode) -> None:
     answered.cells[3].source = "4.0"
-    once, _ = step.preprocess(answered, resources)
-    assert by_id(once)["check-7-1"].source == 'check("7.1")'
-    twice, _ = step.preprocess(once, resources)
-    assert twice is once
+    answered.metadata[KEY] = {"notes": ["graded by hand: 6 of 6"]}
+    resources = {"nbgrader": {"assignment": "07-tiny", "notebook": "07-tiny"}}
+    got, _ = Graft(lessons=str(course.root / "lessons")).preprocess(answered, resources)
+    assert by_id(got)["check-7-1"].source == 'check("7.1")'
+    assert got.metadata[KEY].notes == []

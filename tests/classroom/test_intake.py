@@ -112,11 +112,12 @@ def test_links_are_not_followed(course: Course, hand_in: HandIn, answered: Noteb
 
 
 def test_a_pipe_does_not_hang_and_a_folder_is_no_notebook(course: Course) -> None:
-    for student, make in (("pipe", os.mkfifo), ("folder", os.mkdir)):
+    for student, make, words in (("pipe", os.mkfifo, "not a plain file"), ("folder", os.mkdir, "could not be opened")):
         folder = course.submitted / student / LESSON
         folder.mkdir(parents=True)
         make(folder / f"{LESSON}.ipynb")
-        assert isinstance(read_submission(course, student, LESSON), Reason)
+        got = read_submission(course, student, LESSON)
+        assert isinstance(got, Reason) and words in got.text
 
 
 def test_a_renamed_file_is_found(course: Course, hand_in: HandIn, answered: NotebookNode) -> None:

@@ -223,4 +223,5 @@ def test_a_second_prompt_after_reset(make_model):
     decode(decoder, [6, 5, 4, 3, 2, 1, 0])
     decoder.reset()
     assert len(decoder) == 0
-    np.testing.assert_allclose(decode(decoder, [1, 1, 4]), recompute_logits(model.weights, [1, 1, 4]), atol=1e-10, rtol=1e-10)
+    want = recompute_logits(model.weights, [1, 1, 4])
+    np.testing.assert_allclose(decode(decoder, [1, 1, 4]), want, atol=1e-10, rtol=1e-10)

@@ -10,7 +10,7 @@ from kvlib.attention import softmax
 from kvlib.counters import Projection
 from kvlib.counts import count_rows
 from kvlib.recompute import recompute_attention
-from kvlib.toy import ToyCache, W_K, W_Q, W_V, X, decode_naive
+from kvlib.toy import W_K, W_Q, W_V, ToyCache, X, decode_naive
 
 THREE_DECIMALS = {"rtol": 0, "atol": 5e-4}
 

@@ -34,7 +34,9 @@ def seven_keys(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield agrees(subject, got, attend_one(q, K, V), key="output", fact="seven keys of width 2 give the weighted values")
 
 
-@stage("another width", why="The scale is sqrt(D) for the D at hand, not the square root of 2 or of the number of keys.")
+@stage(
+    "another width", why="The scale is sqrt(D) for the D at hand, not the square root of 2 or of the number of keys."
+)
 def another_width(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     q, K, V = _case(rng, tokens=3, width=5)
     got = subject.run(q, K, V)

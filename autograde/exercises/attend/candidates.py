@@ -79,7 +79,9 @@ def negative(q, K, V):
 
 
 MISTAKES = (
-    Mistake("no-scale", no_scale, "The scores are not divided by sqrt(D).", "seven keys", "several public course solutions"),
+    Mistake(
+        "no-scale", no_scale, "The scores are not divided by sqrt(D).", "seven keys", "several public course solutions"
+    ),
     Mistake("divides-by-width", divides_by_width, "The scores are divided by D, not by its square root.", "seven keys"),
     Mistake(
         "divides-by-root-of-keys",
@@ -108,9 +110,21 @@ MISTAKES = (
         "K and V have changed places: scores come from the keys, the output from the values.",
         killed_by="one key",
     ),
-    Mistake("returns-keys", returns_keys, "The weights are right, but they weigh the keys. Weigh the values.", "one key"),
-    Mistake("scores-from-values", scores_from_values, "The scores are q times the values; they are q times the keys.", "seven keys"),
-    Mistake("only-the-best-key", only_the_best, "Only the best key's value comes back: argmax in place of softmax.", "seven keys"),
+    Mistake(
+        "returns-keys", returns_keys, "The weights are right, but they weigh the keys. Weigh the values.", "one key"
+    ),
+    Mistake(
+        "scores-from-values",
+        scores_from_values,
+        "The scores are q times the values; they are q times the keys.",
+        "seven keys",
+    ),
+    Mistake(
+        "only-the-best-key",
+        only_the_best,
+        "Only the best key's value comes back: argmax in place of softmax.",
+        "seven keys",
+    ),
     Mistake("plain-mean", plain_mean, "Every value has the same weight: the query is not used.", "seven keys"),
     Mistake(
         "feature-by-feature",
@@ -118,7 +132,9 @@ MISTAKES = (
         "There is a softmax for each feature. A score is one number for each key: the sum over features, `K @ q`.",
         killed_by="seven keys",
     ),
-    Mistake("returns-weights", returns_weights, "These are the weights, one for each key. Multiply: weights @ V.", "one key"),
+    Mistake(
+        "returns-weights", returns_weights, "These are the weights, one for each key. Multiply: weights @ V.", "one key"
+    ),
     Mistake("sign", negative, "The best key gets the smallest weight: there is a minus sign too many.", "seven keys"),
 )
 

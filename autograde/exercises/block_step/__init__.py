@@ -21,7 +21,9 @@ def _tokens(rng: np.random.Generator) -> np.ndarray:
     return 1.5 * rng.normal(size=(TOKENS, WIDTH))
 
 
-@stage("first token", why="One token sees only itself: projections, residual and feed-forward part must all be in place.")
+@stage(
+    "first token", why="One token sees only itself: projections, residual and feed-forward part must all be in place."
+)
 def first_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     model = small_model(rng, num_layers=1)
     X = _tokens(rng)[:1]
@@ -44,7 +46,9 @@ def every_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     yield trace.agree(want, key="output", fact="every token comes out of the block as recomputed")
 
 
-@stage("one row each", why="The block must add exactly one key and one value to the cache, and compute no old one again.")
+@stage(
+    "one row each", why="The block must add exactly one key and one value to the cache, and compute no old one again."
+)
 def one_row_each(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     model = small_model(rng, num_layers=1)
     X = _tokens(rng)

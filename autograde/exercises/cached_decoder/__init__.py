@@ -39,7 +39,9 @@ def agree(trace: Trace, metered: MeteredModel, tokens: Sequence[int], start: int
     return trace.agree(want[start:], key="logits", fact=fact, columns="token")
 
 
-@stage("first token", why="Embedding, position 0, every block and the logits: all must be in place before caching matters.")
+@stage(
+    "first token", why="Embedding, position 0, every block and the logits: all must be in place before caching matters."
+)
 def first_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     metered = MeteredModel(small_model(rng, num_layers=1))
     tokens = tokens_with_repeats(rng, 2)[:1]
@@ -47,7 +49,9 @@ def first_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     yield agree(trace, metered, tokens, fact="the first logit vector equals full recomputation")
 
 
-@stage("every position", weight=2, why="Logits are compared, all of them: the best token can be right when they are wrong.")
+@stage(
+    "every position", weight=2, why="Logits are compared, all of them: the best token can be right when they are wrong."
+)
 def every_position(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     metered = MeteredModel(small_model(rng, num_layers=1))
     tokens = tokens_with_repeats(rng, 7)
@@ -70,10 +74,14 @@ def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     yield agree(run(subject, subject.new(lend_model(metered), CONTEXT), tokens), metered, tokens)
     for name in ("project_k", "project_v"):
         for layer, rows in enumerate(metered.rows(name)):
-            yield counts(subject, rows, 7, key=name, fact=f"7 tokens go through {name} once each", where=f"block {layer}")
+            yield counts(
+                subject, rows, 7, key=name, fact=f"7 tokens go through {name} once each", where=f"block {layer}"
+            )
 
 
-@stage("full", why="Past the end there is no position to embed and no room to store: an error is the only right answer.")
+@stage(
+    "full", why="Past the end there is no position to embed and no room to store: an error is the only right answer."
+)
 def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for max_len in (CONTEXT, 5):
         metered = MeteredModel(small_model(rng, num_layers=2))
@@ -88,7 +96,9 @@ def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
             yield equals(subject, length, max_len, key="length", fact=fact, what=f"after {what}")
 
 
-@stage("bad tokens", why="A table indexed with -1 gives its last row without a word: a bad token must not get that far.")
+@stage(
+    "bad tokens", why="A table indexed with -1 gives its last row without a word: a bad token must not get that far."
+)
 def bad_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     metered = MeteredModel(small_model(rng, num_layers=2))
     tokens = tokens_with_repeats(rng, 6)
@@ -112,7 +122,9 @@ def reset(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield refuses(subject, decoder, "step", first[0], key="full", what=f"token {CONTEXT + 1} with max_len {CONTEXT}")
     subject.call(decoder, "reset")
     length = subject.length(decoder)
-    yield equals(subject, length, 0, key="length", fact="after reset() the decoder holds no token", what="after reset()")
+    yield equals(
+        subject, length, 0, key="length", fact="after reset() the decoder holds no token", what="after reset()"
+    )
     fact = "after reset() a second prompt gives the logits of a fresh decoder"
     yield agree(run(subject, decoder, second), metered, second, fact=fact)
 
@@ -128,8 +140,8 @@ EXERCISE = Exercise(
     hints=(
         "One cache for each block: `[KVCache(max_len, model.width) for _ in model.blocks]`. The position of the newest "
         "token is the number of tokens held before it, `len(self)`.",
-        "In `step`, check first: is the token from 0 to `model.vocab_size - 1`, and is there room? Raise `ValueError` before "
-        "anything is written. Then embed, go through the blocks in order, and unembed.",
+        "In `step`, check first: is the token from 0 to `model.vocab_size - 1`, and is there room? Raise "
+        "`ValueError` before anything is written. Then embed, go through the blocks in order, and unembed.",
         "`x = model.embed(token, len(self))`, then `for block, cache in zip(model.blocks, self.caches): "
         "x = block_step(block, cache, x)`, then `return model.unembed(x)`. Take `len(self)` before the loop: the first "
         "`append` changes it. `reset` resets every cache.",

@@ -35,7 +35,9 @@ def _ask(subject: Subject, prompt: int, new: int) -> Iterable[Finding]:
     yield equals(subject, half(got, 0), uncached, key="uncached", fact="the count without a cache is right", what=call)
 
 
-@stage("a prompt of one", why="With one token to start from, these are the row counts of the toy: 10 against 4 for n = 4.")
+@stage(
+    "a prompt of one", why="With one token to start from, these are the row counts of the toy: 10 against 4 for n = 4."
+)
 def prompt_of_one(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from _ask(subject, 1, 4)
     yield from _ask(subject, 1, int(rng.choice([7, 11, 13])))
@@ -66,8 +68,8 @@ EXERCISE = Exercise(
         "3 then 4 without a cache, 3 then 1 with one.",
         "The newest token never goes through the model: nothing is made from it yet. "
         "So the step that makes new token i (from 0) sees `prompt + i` tokens.",
-        "Without a cache: `prompt + (prompt + 1) + ... + (prompt + new - 1)`. With one: `prompt`, then 1 for each step after "
-        "the first. A loop that adds this up is as good as a formula.",
+        "Without a cache: `prompt + (prompt + 1) + ... + (prompt + new - 1)`. With one: `prompt`, then 1 for each "
+        "step after the first. A loop that adds this up is as good as a formula.",
     ),
     stages=(prompt_of_one, longer_prompt, real_size),
     reference=count_positions,

@@ -105,7 +105,9 @@ MISTAKES = (
         killed_by="a prompt of one",
     ),
     Mistake("results-swapped", swapped, "The two counts have changed places: (uncached, cached).", "a prompt of one"),
-    Mistake("arguments-swapped", arguments_swapped, "The prompt and the new tokens have changed places.", "a prompt of one"),
+    Mistake(
+        "arguments-swapped", arguments_swapped, "The prompt and the new tokens have changed places.", "a prompt of one"
+    ),
     Mistake(
         "keys-and-values-counted-apart",
         keys_and_values_apart,

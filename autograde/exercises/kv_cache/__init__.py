@@ -25,11 +25,20 @@ def _rows(rng: np.random.Generator, tokens: int) -> tuple[np.ndarray, np.ndarray
 def _holds(subject: Subject, cache: Handle, K: np.ndarray, V: np.ndarray, when: str) -> Iterable[Finding]:
     """Whether the cache holds exactly these rows, and says so in its length."""
     length = subject.length(cache)
-    yield equals(subject, length, len(K), key=f"length {when}", fact="len(cache) is the number of tokens held", what=when)
+    yield equals(
+        subject, length, len(K), key=f"length {when}", fact="len(cache) is the number of tokens held", what=when
+    )
     got = subject.call(cache, "rows")
     for part, name, want in ((0, "K", K), (1, "V", V)):
         fact = f"rows() gives the {name} rows held, oldest first"
-        finding = agrees(subject, half(got, part), want, key=f"{name} {when}", fact=fact, others={"the other array": V if part == 0 else K})
+        finding = agrees(
+            subject,
+            half(got, part),
+            want,
+            key=f"{name} {when}",
+            fact=fact,
+            others={"the other array": V if part == 0 else K},
+        )
         yield finding if finding.ok else Finding(**{**finding.__dict__, "where": f"{when}, {name} {finding.where}"})
 
 
@@ -80,7 +89,9 @@ def wrong_shapes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
     yield from _holds(subject, cache, K, V, "after the next right token")
 
 
-@stage("reused arrays", why="A real decoder writes every new key into the same buffer; the cache must have its own copy.")
+@stage(
+    "reused arrays", why="A real decoder writes every new key into the same buffer; the cache must have its own copy."
+)
 def reused_arrays(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     K, V = _rows(rng, 3)
     cache = subject.new(7, WIDTH)
@@ -120,10 +131,10 @@ EXERCISE = Exercise(
     difficulty=2,
     hints=(
         "Three attributes are enough: two arrays of shape `(max_len, width)` and a counter of the rows in use.",
-        "`append`: first all the checks (full? right shapes?), each raising `ValueError`; only then write row `self.used` "
-        "of both arrays; only then count. A refusal then cannot leave anything half done.",
-        "`rows` returns `self.K[:self.used], self.V[:self.used]`. `self.K[self.used] = k` copies the numbers, so the caller "
-        "may reuse `k`. `reset` only sets the counter to 0.",
+        "`append`: first all the checks (full? right shapes?), each raising `ValueError`; only then write row "
+        "`self.used` of both arrays; only then count. A refusal then cannot leave anything half done.",
+        "`rows` returns `self.K[:self.used], self.V[:self.used]`. `self.K[self.used] = k` copies the numbers, so "
+        "the caller may reuse `k`. `reset` only sets the counter to 0.",
     ),
     stages=(append, full, wrong_shapes, reused_arrays, reset),
     reference=KVCache,

@@ -298,7 +298,12 @@ MISTAKES = (
         killed_by="reused arrays",
     ),
     Mistake("reset-does-nothing", ResetForgetsNothing, "reset() leaves the tokens in place.", "reset"),
-    Mistake("reset-keeps-values", ResetKeepsValues, "After reset() the old values are still there: only K is reset.", "reset"),
+    Mistake(
+        "reset-keeps-values",
+        ResetKeepsValues,
+        "After reset() the old values are still there: only K is reset.",
+        "reset",
+    ),
     Mistake(
         "arrays-shared-by-all-caches",
         SharedArrays,

@@ -19,22 +19,35 @@ from kvlib.attention import softmax
 def one_row(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     scores = rng.normal(size=(1, 5))
     got = subject.run(scores)
-    yield agrees(subject, got, softmax_rows(scores), key="row", fact="one row of scores gives its softmax", columns="column")
+    yield agrees(
+        subject, got, softmax_rows(scores), key="row", fact="one row of scores gives its softmax", columns="column"
+    )
 
 
 @stage("each row by itself", why="Every row belongs to another query: no row may change another.")
 def rows_apart(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     scores = rng.normal(size=(3, 5)) + np.array([[0.0], [2.0], [-3.0]])
     got = subject.run(scores)
-    yield agrees(subject, got, softmax_rows(scores), key="rows", fact="each row gives its own softmax", columns="column")
+    yield agrees(
+        subject, got, softmax_rows(scores), key="rows", fact="each row gives its own softmax", columns="column"
+    )
 
 
-@stage("large scores", why="exp(1000) overflows; scores may be moved by a constant before exp() without changing anything.")
+@stage(
+    "large scores", why="exp(1000) overflows; scores may be moved by a constant before exp() without changing anything."
+)
 def large_scores(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     small = np.round(64 * rng.normal(size=(2, 3))) / 64  # so that float32 holds the large scores exactly too
     scores = small + np.array([[1000.0], [-1000.0]])
     got = subject.run(scores)
-    yield agrees(subject, got, softmax_rows(scores), key="large", fact="scores near 1000 and -1000 stay finite and right", columns="column")
+    yield agrees(
+        subject,
+        got,
+        softmax_rows(scores),
+        key="large",
+        fact="scores near 1000 and -1000 stay finite and right",
+        columns="column",
+    )
 
 
 @stage("input untouched", why="The caller may still need the scores.")
@@ -43,7 +56,14 @@ def input_untouched(subject: Subject, rng: np.random.Generator) -> Iterable[Find
     kept = subject.put(scores)
     got = subject.run(kept)
     yield agrees(subject, got, softmax_rows(scores), key="weights", fact="the weights are right", columns="column")
-    yield agrees(subject, subject.read(kept), scores, key="input", fact="the scores are as they were before the call", columns="column")
+    yield agrees(
+        subject,
+        subject.read(kept),
+        scores,
+        key="input",
+        fact="the scores are as they were before the call",
+        columns="column",
+    )
 
 
 EXERCISE = Exercise(
@@ -55,10 +75,13 @@ EXERCISE = Exercise(
     minutes=5,
     difficulty=1,
     hints=(
-        "The softmax of one row `r` is `np.exp(r) / np.exp(r).sum()`. What does `.sum()` add up when there are two rows?",
-        "`.sum(axis=-1, keepdims=True)` adds up each row by itself and keeps the shape `(T, 1)`, which divides row by row.",
+        "The softmax of one row `r` is `np.exp(r) / np.exp(r).sum()`. What does `.sum()` add up when there are "
+        "two rows?",
+        "`.sum(axis=-1, keepdims=True)` adds up each row by itself and keeps the shape `(T, 1)`, which divides "
+        "row by row.",
         "For large scores, subtract the largest score *of each row* before `np.exp`: "
-        "`scores - scores.max(axis=-1, keepdims=True)`. This makes a new array, so the caller's scores stay as they are.",
+        "`scores - scores.max(axis=-1, keepdims=True)`. This makes a new array, so the caller's scores stay as "
+        "they are.",
     ),
     stages=(one_row, rows_apart, large_scores, input_untouched),
     reference=softmax,

@@ -97,9 +97,13 @@ MISTAKES = (
         "The weights are right, but the caller's scores have been overwritten: `-=` and `out=` work in place.",
         killed_by="input untouched",
     ),
-    Mistake("log-softmax", logarithm, "This is the logarithm of the softmax. Return the weights themselves.", "one row"),
+    Mistake(
+        "log-softmax", logarithm, "This is the logarithm of the softmax. Return the weights themselves.", "one row"
+    ),
     Mistake("base-two", powers_of_two, "The powers are of 2, not of e: use np.exp.", "one row"),
-    Mistake("sigmoid", sigmoid, "This is a sigmoid of each score by itself. A softmax divides by the row's sum.", "one row"),
+    Mistake(
+        "sigmoid", sigmoid, "This is a sigmoid of each score by itself. A softmax divides by the row's sum.", "one row"
+    ),
     Mistake("sign", negated, "The largest score gets the smallest weight: there is a minus sign too many.", "one row"),
 )
 

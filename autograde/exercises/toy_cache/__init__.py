@@ -56,7 +56,9 @@ def first_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     yield drive(subject, case).agree(case.outputs, key="output", fact="the first output is the first value")
 
 
-@stage("every step", weight=2, why="Each output must equal attention over all tokens so far, computed anew from scratch.")
+@stage(
+    "every step", weight=2, why="Each output must equal attention over all tokens so far, computed anew from scratch."
+)
 def every_step(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     case = make_case(rng, tokens=7)
     yield drive(subject, case).agree(case.outputs, key="output", fact="every output equals full recomputation")
@@ -86,8 +88,12 @@ def two_caches(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield second.agree(short.outputs, key="second", fact="the second cache starts empty")
     yield first.agree(long.outputs, key="first", fact="the first cache goes on where it was")
     lengths = [subject.length(trace.handle) for trace in (first, second)]
-    yield equals(subject, lengths[0], 5, key="length", fact="len(cache) is the number of tokens held", what="first cache")
-    yield equals(subject, lengths[1], 3, key="length", fact="len(cache) is the number of tokens held", what="second cache")
+    yield equals(
+        subject, lengths[0], 5, key="length", fact="len(cache) is the number of tokens held", what="first cache"
+    )
+    yield equals(
+        subject, lengths[1], 3, key="length", fact="len(cache) is the number of tokens held", what="second cache"
+    )
 
 
 EXERCISE = Exercise(
@@ -100,8 +106,8 @@ EXERCISE = Exercise(
     difficulty=3,
     hints=(
         "What does step 3 need that step 2 already had? Make two empty lists in `__init__`, on `self`.",
-        "In `step`: project the newest token to `q`, `k` and `v`; append `k` and `v`; then attend with `q` over everything "
-        "kept. The newest token sees itself, so append before you attend.",
+        "In `step`: project the newest token to `q`, `k` and `v`; append `k` and `v`; then attend with `q` over "
+        "everything kept. The newest token sees itself, so append before you attend.",
         "The last line is `return attend(q, np.array(self.keys), np.array(self.values))`, and `__len__` is "
         "`len(self.keys)`. No loop is needed, and no projection of an old token.",
     ),

@@ -223,8 +223,18 @@ MISTAKES = (
         "New keys go to the front and new values to the back, so a key no longer lies beside its own value.",
         killed_by="every step",
     ),
-    Mistake("keeps-queries", KeepsQueries, "The query is kept where the key should be: project_k, not project_q.", "every step"),
-    Mistake("keeps-inputs", KeepsInputs, "The token itself is kept in place of its key: it was never projected.", "every step"),
+    Mistake(
+        "keeps-queries",
+        KeepsQueries,
+        "The query is kept where the key should be: project_k, not project_q.",
+        "every step",
+    ),
+    Mistake(
+        "keeps-inputs",
+        KeepsInputs,
+        "The token itself is kept in place of its key: it was never projected.",
+        "every step",
+    ),
     Mistake(
         "keeps-inputs-as-values",
         KeepsInputsAsValues,
@@ -257,8 +267,15 @@ MISTAKES = (
         killed_by="first token",
         seen_in="a course framework whose cached step left the new token out of its own attention",
     ),
-    Mistake("newest-only", NewestOnly, "Only the newest key and value are used; the kept ones never are.", "every step"),
-    Mistake("not-the-newest", NotTheNewest, "All tokens but the newest are used: the slice ends one too early.", "every step"),
+    Mistake(
+        "newest-only", NewestOnly, "Only the newest key and value are used; the kept ones never are.", "every step"
+    ),
+    Mistake(
+        "not-the-newest",
+        NotTheNewest,
+        "All tokens but the newest are used: the slice ends one too early.",
+        "every step",
+    ),
     Mistake(
         "forgets-old-tokens",
         Overwrites,

@@ -17,6 +17,7 @@ from autograde.exercises.write_the_test.candidates import MISTAKES, VARIANTS, re
 from autograde.exercises.write_the_test.tricky import (
     EqualTokens,
     LoweredLogits,
+    NaNLogits,
     RaisedLogit,
     RolledLogits,
     WrongAfterRefusal,
@@ -76,7 +77,9 @@ class Tried:
         """Wrong decoders must be rejected; so that rejecting everything earns nothing, right ones come first."""
         yield from self.accepted()
         for fault, build in wrong:
-            yield self._said(self._verdict_or_raised(build), False, f"rejected {fault}", f"a decoder is rejected {fault}")
+            yield self._said(
+                self._verdict_or_raised(build), False, f"rejected {fault}", f"a decoder is rejected {fault}"
+            )
 
     def _verdict_or_raised(self, build: Callable[[Any, int], Any]) -> Any:
         """A test that raises on a wrong decoder, as an assertion does, has rejected it."""
@@ -93,7 +96,16 @@ class Tried:
         events, used = len(self.subject.record), (self.made > 0, self.asked > 0)
         if not isinstance(got, bool):
             shown = "None: is a `return` missing?" if got is None else str(got)[:40]
-            return Finding(False, "not a bool", "your test must return True or False", "", "a bool", shown, events=events, seen=used)
+            return Finding(
+                False,
+                "not a bool",
+                "your test must return True or False",
+                "",
+                "a bool",
+                shown,
+                events=events,
+                seen=used,
+            )
         return Finding(False, key, f"not so: {fact}", "", str(want), str(got), events=events, seen=used)
 
 
@@ -102,22 +114,31 @@ def tried(subject: Subject, rng: np.random.Generator) -> Tried:
     return Tried(subject, small_model(rng, num_layers=2))
 
 
-@stage("right ones accepted", why="A test that rejects float32 rounding or another design sends people after bugs that are not there.")
+@stage(
+    "right ones accepted",
+    why="A test that rejects float32 rounding or another design sends people after bugs that are not there.",
+)
 def right_ones(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from tried(subject, rng).rejected(("that always answers zeros", _zeros))
 
 
-@stage("logits", why="A decoder can choose the right token for a while with wrong logits. Compare the logits, all of them.")
+@stage(
+    "logits", why="A decoder can choose the right token for a while with wrong logits. Compare the logits, all of them."
+)
 def logits(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from tried(subject, rng).rejected(
         ("with one logit too large but the best token right", RaisedLogit),
         ("with logits too small but the best token right", LoweredLogits),
         ("whose logits are in the wrong order", RolledLogits),
         ("that answers probabilities", decoders.Probabilities),
+        ("that answers NaN", NaNLogits),
     )
 
 
-@stage("every position", why="A cache can be right for a while: every position must be compared, on tokens that give it away.")
+@stage(
+    "every position",
+    why="A cache can be right for a while: every position must be compared, on tokens that give it away.",
+)
 def every_position(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from tried(subject, rng).rejected(
         ("whose position is always 0", decoders.PositionZero),
@@ -143,7 +164,9 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     )
 
 
-@stage("second run", why="Caches that are right once and wrong after reset() are common, and seen only by running twice.")
+@stage(
+    "second run", why="Caches that are right once and wrong after reset() are common, and seen only by running twice."
+)
 def second_run(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from tried(subject, rng).rejected(
         ("whose reset() keeps the old rows", decoders.ResetLengthOnly),
@@ -170,13 +193,14 @@ EXERCISE = Exercise(
     difficulty=4,
     hints=(
         "Make a decoder, choose some tokens, and compare every `decoder.step(token)` with the matching row of "
-        "`recompute(tokens)`. Which difference do you allow? Float32 rounding is about 1e-6; a mistake is 0.01 or more.",
+        "`recompute(tokens)`. Which difference do you allow? Float32 rounding is about 1e-6; a mistake is 0.01 or "
+        "more.",
         "Choose tokens that give mistakes away: fill all `max_len` positions, use a token twice in a row, "
         "and start with a token that is not 0. Then try what must be refused: one token more, -1, and `vocab_size`. "
         "After each refusal `len(decoder)` must be what it was.",
-        "Write two helpers: `same(decoder, tokens)` compares a whole run, and `refused(decoder, token)` is True if `step` "
-        "raises `ValueError` and the length has not changed. Then: a few tokens, bad tokens, the remaining tokens still right; "
-        "one too many refused; `reset()`; a second, shorter run with other tokens.",
+        "Write two helpers: `same(decoder, tokens)` compares a whole run, and `refused(decoder, token)` is True "
+        "if `step` raises `ValueError` and the length has not changed. Then: a few tokens, bad tokens, the "
+        "remaining tokens still right; one too many refused; `reset()`; a second, shorter run with other tokens.",
     ),
     stages=(right_ones, logits, every_position, refusals, second_run),
     reference=reference,

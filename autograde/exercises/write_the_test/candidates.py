@@ -24,6 +24,10 @@ def signed(got, want):
     return bool((np.asarray(got).reshape(want.shape) - want).max() < 1e-4)
 
 
+def nan_passes(got, want):
+    return not np.any(np.abs(np.asarray(got).reshape(want.shape) - want) > 1e-4)
+
+
 def same_sum(got, want):
     return abs(float(np.sum(got)) - float(want.sum())) < 1e-3
 
@@ -129,7 +133,9 @@ def returns_difference(make_decoder, recompute, vocab_size, max_len):
 
 MISTAKES = (
     Mistake("accepts-everything", always_true, "Your test accepts every decoder.", "right ones accepted"),
-    Mistake("rejects-everything", always_false, "Your test rejects every decoder, right ones too.", "right ones accepted"),
+    Mistake(
+        "rejects-everything", always_false, "Your test rejects every decoder, right ones too.", "right ones accepted"
+    ),
     Mistake(
         "exact-equality",
         weak(same=exactly),
@@ -164,10 +170,16 @@ MISTAKES = (
         killed_by="logits",
     ),
     Mistake(
+        "nan-passes",
+        weak(same=nan_passes),
+        "NaN logits pass: `error > tolerance` is False for NaN. Ask the other way round: not (error < tolerance).",
+        killed_by="logits",
+    ),
+    Mistake(
         "first-position-only",
         weak(positions=slice(0, 1), after=False, bad=False, overflow=False, second=False),
         "Your test compares the first position only, and that needs no cache at all.",
-        killed_by="every position",
+        killed_by="logits",
     ),
     Mistake(
         "last-position-only",
@@ -221,7 +233,12 @@ MISTAKES = (
         "Your test says True when the decoder raises unexpectedly. Only an expected refusal is right.",
         killed_by="refusals",
     ),
-    Mistake("returns-a-number", returns_difference, "Your test returns a number. Return True or False.", "right ones accepted"),
+    Mistake(
+        "returns-a-number",
+        returns_difference,
+        "Your test returns a number. Return True or False.",
+        "right ones accepted",
+    ),
 )
 
 

@@ -31,6 +31,14 @@ class RolledLogits(Base):
         return np.roll(super().step(token), 1)
 
 
+class NaNLogits(Base):
+    """Every logit but the first token's is NaN: no comparison with NaN is ever true, `error > tolerance` included."""
+
+    def step(self, token):
+        logits = np.array(super().step(token))
+        return logits if len(self) == 1 else np.full_like(logits, np.nan)
+
+
 class WrongOnce(Base):
     """One position in the middle is wrong; the cache itself is right."""
 

@@ -1,5 +1,5 @@
 # about: 1.2 forgets that the prompt goes through again at every step
-# expect: 1.1 full, 1.2 part, 1.3 full
+# expect: 1.1 full, 1.2 none, 1.3 full
 
 # %% exercise-1-1
 import numpy as np

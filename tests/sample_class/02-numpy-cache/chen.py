@@ -1,5 +1,5 @@
 # about: 2.2 gives the key the token before normalisation; 2.3 uses it; 2.4 accepts everything
-# expect: 2.1 full, 2.2 part, 2.3 part, 2.4 part
+# expect: 2.1 full, 2.2 part, 2.3 part, 2.4 none
 
 # %% exercise-2-1
 import numpy as np
