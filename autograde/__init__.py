@@ -1,7 +1,7 @@
 """Checks for learners' caches: what is wrong, at which position, and which mistake it looks like.
 
-`check("1.3")` checks an exercise, `hint("1.3")` gives a hint, `progress()` tells what passes, `passed("1.3")` whether one
-does, and `mine_or` picks the learner's own work for an experiment once it passes.
+`check("1.3")` checks an exercise, `hint("1.3")` gives a hint, `progress()` tells what passes, `passed("1.3")` whether
+one does, and `mine_or` picks the learner's own work for an experiment once it passes.
 """
 
 from autograde.check import check, mine_or, passed

@@ -1,22 +1,26 @@
 """`check("1.3")`: what a learner calls.
 
 It works in JupyterLab, VS Code, Colab, IPython, plain Python and pytest: a card where the front end can show one, text
-where it cannot. It never raises for a wrong answer, and returns a plain float, so that a cell that ends with it is worth
-exactly that number to nbgrader.
+where it cannot. It never raises for a wrong answer, and returns a plain float, so that a cell that ends with it is
+worth exactly that number to nbgrader.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 from autograde import progress
+from autograde.deadline import can_stop
 from autograde.exercise import Exercise
 from autograde.exercises import load
 from autograde.judge import PRACTICE, GraderError, Verdict, judge_here
 from autograde.report_html import verdict_html
-from autograde.report_text import verdict_text
+from autograde.report_text import broken_text, undefined_text, unknown_text, unsuitable_text, verdict_text
 
 _NOT_GIVEN = object()
 _verdicts: dict[str, tuple[Any, Verdict]] = {}  # the newest verdict in this process, and the work it is about
@@ -31,31 +35,50 @@ def check(exercise_id: str, work: Any = _NOT_GIVEN, *, seed: str = PRACTICE) -> 
     """
     exercise = load().get(exercise_id) if isinstance(exercise_id, str) else None
     if exercise is None:
-        _show_text(f"There is no exercise {exercise_id!r}. There are: {', '.join(load())}.")
+        _show_text(unknown_text(exercise_id, load()))
         return 0.0
     if work is _NOT_GIVEN or isinstance(work, str):
         name = exercise.name if work is _NOT_GIVEN else work
         work = _look_up(name, sys._getframe(1))
         if work is _NOT_GIVEN:
-            _show_text(f"{exercise.id}: `{name}` is not defined. Run the cell that defines `{name}`, then this one.")
+            _show_text(undefined_text(exercise, name))
             return 0.0
     if not callable(work):
-        kind = "None" if work is None else f"a {type(work).__name__}"
-        _show_text(f"{exercise.id}: wanted the function or class `{exercise.name}`, got {kind}.")
+        _show_text(unsuitable_text(exercise, work))
         return 0.0
     return _judged(exercise, work, seed)
 
 
 def _judged(exercise: Exercise, work: Any, seed: str) -> float:
     try:
-        verdict = judge_here(exercise, work, seed)
+        with _told_after(exercise):
+            verdict = judge_here(exercise, work, seed)
     except GraderError as error:
-        _show_text(f"{exercise.id}: the check itself failed, which is not your fault. Please report: {error}")
+        _show_text(broken_text(exercise, error))
         return 0.0
     _verdicts[exercise.id] = (work, verdict)
     progress.keep(exercise.id, verdict.points)
     show(verdict)
     return verdict.points
+
+
+@contextlib.contextmanager
+def _told_after(exercise: Exercise) -> Iterator[None]:
+    """Where a loop without end cannot be stopped, say at least what the learner can do about it."""
+    if can_stop():
+        yield
+        return
+    text = (
+        f"{exercise.id}: still running after {exercise.seconds:g} s: a loop that never ends? "
+        "Python cannot stop it by itself here: use the interrupt button."
+    )
+    timer = threading.Timer(exercise.seconds, print, [text], {"file": sys.stdout, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def passed(exercise_id: str) -> bool:
@@ -93,7 +116,9 @@ def _in_notebook() -> bool:
 
 
 def _show_text(text: str) -> None:
-    print(text)
+    """Print, even what the terminal has no letters for."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
 
 
 def _look_up(name: str, frame: FrameType) -> Any:

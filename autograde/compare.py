@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autograde.value import Opaque
+from autograde.value import Handle, Lent, Opaque
 
 CLOSE = 1e-9  # float64 arithmetic in another order
 ROUNDED = 1e-5  # float32 somewhere on the way: right, and worth a remark
@@ -29,10 +29,9 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
     Lists and extra axes of length one are taken as they are meant.
     """
     if value is None:
-        return None, "returned None: is a `return` missing?"
-    if isinstance(value, Opaque | str | bool | dict):
-        shown = f"the text {value[:30]!r}" if isinstance(value, str) else str(value)
-        return None, f"returned {shown}, wanted an array of shape {shape_text(shape)}"
+        return None, f"returned {shown(value)}"
+    if isinstance(value, (Opaque, Lent, Handle, str, bool, dict)):
+        return None, f"returned {shown(value)}, wanted an array of shape {shape_text(shape)}"
     try:
         array = np.asarray(value)
     except ValueError:
@@ -45,6 +44,17 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
             return None, f"returned shape {shape_text(array.shape)}, wanted {shape_text(shape)}"
         array = array.reshape(shape)
     return array.astype(np.float64), ""
+
+
+def shown(value: Any) -> str:
+    """A value that is no array, in a few words."""
+    if value is None:
+        return "None: is a `return` missing?"
+    if isinstance(value, str):
+        return f"the text {value[:30]!r}"
+    if isinstance(value, Lent):
+        return f"the {value.name} that it was given"
+    return "a dict" if isinstance(value, dict) else " ".join(str(value).split())[:60]
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -81,7 +91,7 @@ def rounding_note(got: np.ndarray, want: np.ndarray) -> str:
 
 
 def observation(got: np.ndarray, want: np.ndarray, others: dict[str, np.ndarray] | None = None) -> str:
-    """A plain fact about wrong values that points somewhere, or "". `others` are named right answers to other questions."""
+    """A plain fact about wrong values that points somewhere, or "". `others` names right answers to other questions."""
     if np.isnan(got).any():
         return "there is a NaN: memory that nobody wrote, 0/0, or inf - inf"
     if np.isinf(got).any():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,11 +19,51 @@ AGAIN = 0.25  # seconds between alarms, for code that swallows the first
 
 
 class TimeUp(BaseException):
-    """Raised inside code that ran out of time. Not an `Exception`, so that `except Exception` does not catch it."""
+    """Raised inside code that ran out of time. Not an `Exception`, so that `except Exception` does not catch it.
 
-    def __init__(self, frame: FrameType | None = None) -> None:
+    `frame` is where the code was, `outermost` the frame that set the limit.
+    """
+
+    def __init__(self, limit: _Limit, frame: FrameType | None) -> None:
         super().__init__("time is up")
-        self.frame = frame
+        self.limit, self.frame, self.outermost = limit, frame, limit.outermost
+
+    def __del__(self) -> None:
+        self.limit.swallowed(sys._getframe(1))
+
+
+class _Limit:
+    """One time limit. Code that catches everything in a loop must not outlive it."""
+
+    def __init__(self, outermost: FrameType, may_trace: Callable[[FrameType], bool]) -> None:
+        self.outermost, self.may_trace = outermost, may_trace
+        self.over = self.expired = False
+
+    def alarm(self, _signal: int, frame: FrameType | None) -> None:
+        if self.over:
+            return
+        if self.expired:  # and still running: the first `TimeUp` was caught, and is kept somewhere
+            self.swallowed(frame)
+        self.expired = True
+        raise TimeUp(self, frame)
+
+    def swallowed(self, frame: FrameType | None) -> None:
+        """Raise again at the next line that the code runs, which is outside the `try` that has just caught `TimeUp`.
+
+        Python stops tracing when a trace function raises. So this is done again by every `TimeUp` that somebody drops,
+        until there is no `try` left around the code.
+        """
+        if self.over:
+            return
+        while frame is not None and frame is not self.outermost:
+            frame.f_trace = self.trace
+            frame = frame.f_back
+        sys.settrace(self.trace)  # last, so that it does not begin with this very function
+
+    def trace(self, frame: FrameType, event: str, _arg: object) -> object:
+        if event == "line" and not self.over and frame.f_code.co_filename != __file__ and self.may_trace(frame):
+            raise TimeUp(self, frame)
+        return self.trace
 
 
 def can_stop() -> bool:
@@ -34,38 +75,25 @@ def can_stop() -> bool:
 def time_limit(seconds: float, may_trace: Callable[[FrameType], bool] = lambda frame: True) -> Iterator[None]:
     """Raise `TimeUp` inside the block after `seconds`, where `can_stop()`; otherwise do nothing.
 
-    Code that catches `TimeUp` with a bare `except:` is interrupted again and again, the next time on the first line it
-    runs outside its own `try`. `may_trace(frame)` says for which frames.
+    Code that catches `TimeUp` with a bare `except:` is interrupted again, on the next line it runs outside its own
+    `try`. `may_trace(frame)` says for which frames. An alarm that was set before is set again afterwards.
     """
     if not can_stop():
         yield
         return
-    alarms = 0
-
-    def trace(frame: FrameType, event: str, _arg: object) -> object:
-        if event == "line" and may_trace(frame):
-            raise TimeUp(frame)
-        return trace
-
-    def alarm(_signal: int, frame: FrameType | None) -> None:
-        nonlocal alarms
-        alarms += 1
-        if alarms > 1:  # the first was swallowed: catch the code in its `except` block as well
-            sys.settrace(trace)
-            outer = frame
-            while outer is not None:
-                if may_trace(outer):
-                    outer.f_trace = trace
-                outer = outer.f_back
-        raise TimeUp(frame)
-
-    tracing = sys.gettrace()
-    before = signal.signal(signal.SIGALRM, alarm)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    limit = _Limit(sys._getframe(2), may_trace)  # past this function and contextlib's: the frame of the `with`
+    tracing, began = sys.gettrace(), time.monotonic()
+    before = signal.signal(signal.SIGALRM, limit.alarm)
+    left, every = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
-        yield
+        try:
+            yield
+        finally:
+            limit.over = True  # first of all: an alarm from here on does nothing
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if alarms:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 0.001), every)
+        if limit.expired:
             sys.settrace(tracing)

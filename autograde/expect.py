@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autograde.compare import as_array, first_difference, number, observation, rounding_note
+from autograde.compare import as_array, first_difference, number, observation, rounding_note, shown
 from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
 from autograde.value import Handle, Opaque
@@ -20,7 +20,9 @@ class Trace:
     After the first exception nothing more is called: what came before it is judged first, then the exception.
     """
 
-    def __init__(self, subject: Subject, handle: Handle | None = None, method: str = "", *, axis: str = "step", first: int = 1) -> None:
+    def __init__(
+        self, subject: Subject, handle: Handle | None = None, method: str = "", *, axis: str = "step", first: int = 1
+    ) -> None:
         self.subject, self.handle, self.method = subject, handle, method
         self.axis, self.first = axis, first
         self.values: list[Any] = []
@@ -137,9 +139,8 @@ def equals(subject: Subject, got: Any, want: Any, *, key: str, fact: str, what: 
         value = value.reshape(()).item()
     if same_kind and not isinstance(value, np.ndarray | list | dict) and value == want:
         return held(key, fact)
-    shown = "None: is a `return` missing?" if got is None else str(got)[:60]
     return Finding(
-        False, key, f"not so: {fact}", where=what, expected=str(want), got=shown, events=len(subject.record)
+        False, key, f"not so: {fact}", where=what, expected=str(want), got=shown(got), events=len(subject.record)
     )
 
 
@@ -158,9 +159,8 @@ def counts(
     if got == want:
         return held(key, fact)
     text = f"not so: {fact}" + (f"; {clue}" if clue else "")
-    return Finding(
-        False, key, text, where=where, expected=str(want), got=str(got), events=len(subject.record), seen=(int(got), *seen)
-    )
+    events, seen = len(subject.record), (int(got), *seen)
+    return Finding(False, key, text, where=where, expected=str(want), got=str(got), events=events, seen=seen)
 
 
 def refuses(
@@ -197,14 +197,12 @@ def refuses(
     if after is not None:
         with contextlib.suppress(LearnerRaised):
             after()
-    shown = "None" if value is None else "a result"
+    result = "None" if value is None else "a result"
     return Finding(
         False,
         key,
         f"{what} must be refused; your code accepted it",
         expected=f"{wanted} is raised",
-        got=f"{shown} is returned",
+        got=f"{result} is returned",
         events=len(subject.record),
     )
-
-

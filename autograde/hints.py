@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autograde.exercises import load
+from autograde.report_text import unknown_text
 
 _given: dict[str, int] = {}
 
@@ -11,7 +12,7 @@ def hint(exercise_id: str, number: int | None = None) -> None:
     """Print the next hint of an exercise, from a nudge to almost the answer, or hint `number` (1 to 3)."""
     exercise = load().get(exercise_id) if isinstance(exercise_id, str) else None
     if exercise is None:
-        print(f"There is no exercise {exercise_id!r}. There are: {', '.join(load())}.")
+        print(unknown_text(exercise_id, load()))
         return
     last = len(exercise.hints)
     if number is None:

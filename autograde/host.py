@@ -1,7 +1,7 @@
 """The learner's side of a check: holds the learner's objects and carries out one request at a time.
 
-The host knows no exercise and no right answer. Requests and replies are plain dictionaries of trees (`autograde.value`),
-so the same host serves in the learner's own process and, one day, in a worker process of its own.
+The host knows no exercise and no right answer. Requests and replies are plain dictionaries of trees
+(`autograde.value`), so the same host serves in the learner's own process and in a worker process of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from autograde.deadline import TimeUp
 from autograde.value import Handle, Lent, plain
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARIES = (HERE, os.path.dirname(os.__file__), os.path.join(os.path.dirname(HERE), "kvlib"), "<frozen", "<__array")
+FOLDERS = (HERE, os.path.join(os.path.dirname(HERE), "kvlib"), os.path.dirname(os.__file__))
+LIBRARIES = (*(folder + os.sep for folder in FOLDERS), "<frozen", "<__array")
 
 
 class Misuse(Exception):
@@ -30,7 +31,7 @@ class Misuse(Exception):
 class Proxy:
     """Base of the stand-ins for objects that stay on the trusted side."""
 
-    __slots__ = ("_lent_id", "__dict__")
+    _lent_id: int
 
 
 class Host:
@@ -43,9 +44,13 @@ class Host:
         self.work = work
         self.call_back = call_back
         self.objects: dict[int, Any] = {}
+        self._proxies: dict[tuple[str, tuple[str, ...]], type[Proxy]] = {}
 
     def handle(self, request: dict) -> dict:
-        """Answer {"value": tree}, or {"raised": {"kind", "kinds", "message", "line"}} when the learner's code raised."""
+        """Answer {"value": tree}, or {"raised": {"kind", "kinds", "message", "line"}} when the learner's code raised.
+
+        Time that is up and a user's interrupt are not answered: they pass.
+        """
         try:
             result = self._carry_out(request)
             return {"value": self._keep(result) if request.get("keep") else self._outward(result)}
@@ -67,10 +72,16 @@ class Host:
         if op == "get":
             return _attribute(target, request["name"])
         function = target if request.get("name") is None else _attribute(target, request["name"])
+        if not callable(function):
+            raise Misuse(f"{self._name(request)} is a {type(function).__name__}, not something that can be called")
         args = [self._inward(value) for value in request["args"]]
         kwargs = {name: self._inward(value) for name, value in request["kwargs"].items()}
-        _insist_on_signature(function, self._name(request), args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__.tb_next is None:  # raised by the call itself, before the learner's first line
+                _insist_on_signature(function, self._name(request), args, kwargs)
+            raise
 
     def _target(self, request: dict) -> Any:
         return self.work if request.get("handle") is None else self.objects[request["handle"]]
@@ -84,57 +95,60 @@ class Host:
         self.objects[handle.id] = value
         return handle
 
-    def _outward(self, value: Any) -> Any:
-        def reference(item: Any) -> Any:
-            return Lent(item._lent_id, "", False) if isinstance(item, Proxy) else None
-
-        return plain(value, reference)
+    @staticmethod
+    def _outward(value: Any) -> Any:
+        return plain(value, _lent_again)
 
     def _inward(self, tree: Any) -> Any:
-        if isinstance(tree, Handle):
+        kind = type(tree)
+        if kind is np.ndarray:
+            return tree.copy()
+        if kind is Handle:
             return self.objects[tree.id]
-        if isinstance(tree, Lent):
+        if kind is Lent:
             return self._function(tree) if tree.is_function else self._proxy(tree)
-        if isinstance(tree, np.ndarray):
-            return np.array(tree, copy=True)
-        if isinstance(tree, list):
+        if kind is list:
             return [self._inward(item) for item in tree]
-        if isinstance(tree, dict):
+        if kind is dict:
             return {key: self._inward(item) for key, item in tree.items()}
         return tree
 
-    def _function(self, lent: Lent, method: str | None = None) -> Callable[..., Any]:
-        def function(*args: Any, **kwargs: Any) -> Any:
-            reply = self.call_back(
-                {
-                    "id": lent.id,
-                    "name": method,
-                    "args": [self._outward(value) for value in args],
-                    "kwargs": {name: self._outward(value) for name, value in kwargs.items()},
-                }
-            )
-            if "raised" in reply:
-                raise getattr(builtins, reply["raised"]["kind"])(reply["raised"]["message"])
-            return self._inward(reply["value"])
+    def _call_back(self, lent_id: int, method: str | None, args: tuple, kwargs: dict) -> Any:
+        outward = [self._outward(value) for value in args]
+        named = {name: self._outward(value) for name, value in kwargs.items()}
+        reply = self.call_back({"id": lent_id, "name": method, "args": outward, "kwargs": named})
+        if "raised" in reply:
+            raise getattr(builtins, reply["raised"]["kind"])(reply["raised"]["message"])
+        return self._inward(reply["value"])
 
-        function.__name__ = function.__qualname__ = method or lent.name
+    def _function(self, lent: Lent) -> Callable[..., Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return self._call_back(lent.id, None, args, kwargs)
+
+        function.__name__ = function.__qualname__ = lent.name
         return function
 
     def _proxy(self, lent: Lent) -> Proxy:
-        def forward(method: str) -> Callable[..., Any]:
-            function = self._function(lent, method)
-
-            def bound(_self: Proxy, *args: Any, **kwargs: Any) -> Any:
-                return function(*args, **kwargs)
-
-            bound.__name__ = bound.__qualname__ = method
-            return bound
-
-        proxy = type(lent.name, (Proxy,), {method: forward(method) for method in lent.methods})()
+        key = (lent.name, lent.methods)
+        if key not in self._proxies:
+            self._proxies[key] = type(lent.name, (Proxy,), {method: self._method(method) for method in lent.methods})
+        proxy = self._proxies[key]()
         proxy._lent_id = lent.id
         for name, tree in lent.attributes.items():
             setattr(proxy, name, self._inward(tree))
         return proxy
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        def method(proxy: Proxy, *args: Any, **kwargs: Any) -> Any:
+            return self._call_back(proxy._lent_id, name, args, kwargs)
+
+        method.__name__ = method.__qualname__ = name
+        return method
+
+
+def _lent_again(value: Any) -> Lent | None:
+    """The reference of a proxy that goes back to where its object lives."""
+    return Lent(value._lent_id, type(value).__name__, False) if isinstance(value, Proxy) else None
 
 
 def _attribute(target: Any, name: str) -> Any:
@@ -149,8 +163,7 @@ def _attribute(target: Any, name: str) -> Any:
 
 
 def _insist_on_signature(function: Any, name: str, args: list, kwargs: dict) -> None:
-    if not callable(function):
-        raise Misuse(f"{name} is a {type(function).__name__}, not something that can be called")
+    """Say how the call and the learner's signature differ, if they do."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -168,7 +181,9 @@ def describe(error: BaseException) -> dict:
     kind = type(error)
     try:
         message = str(error)
-    except Exception:
+    except (TimeUp, KeyboardInterrupt):
+        raise
+    except BaseException:
         message = "(its message cannot be shown)"
     return {
         "kind": kind.__name__,
@@ -199,9 +214,9 @@ def _line_of(traceback: TracebackType | None) -> str:
     return found
 
 
-def running_line(frame: FrameType | None) -> str:
-    """Where the learner's code is, seen from a running frame outwards."""
-    while frame is not None:
+def running_line(frame: FrameType | None, outermost: FrameType | None = None) -> str:
+    """Where the learner's code is, seen from a running frame outwards, up to the frame that started it all."""
+    while frame is not None and frame is not outermost:
         if is_learners(frame):
             return place(frame, frame.f_lineno)
         frame = frame.f_back

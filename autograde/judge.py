@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -59,26 +60,32 @@ def judge(exercise: Exercise, make_subject: Callable[[], Subject], seed: str = P
 
     Raises `GraderError` when a stage breaks by itself.
     """
+
+    def ask(stage: Stage) -> Outcome:
+        with contextlib.closing(make_subject()) as subject:
+            return run_stage(exercise.id, stage, subject, seed)
+
     outcomes: list[Outcome] = []
     printed = _Counter()
     unsteady = False  # the same question, asked twice, was answered differently
     try:
         with _quiet(printed), time_limit(exercise.seconds, may_trace=is_learners):
             for stage in exercise.stages:
-                outcomes.append(run_stage(exercise, stage, make_subject(), seed))
+                outcomes.append(ask(stage))
             first = next((outcome for outcome in outcomes if not outcome.held), None)
             if first is not None:
-                unsteady = not same(first, run_stage(exercise, first.stage, make_subject(), seed))
+                unsteady = not same(first, ask(first.stage))
     except TimeUp as up:
-        if len(outcomes) == len(exercise.stages):
-            outcomes.pop()  # the time ran out in the repetition
-        outcomes.append(_out_of_time(exercise, exercise.stages[len(outcomes)], up))
+        if len(outcomes) < len(exercise.stages):  # else all was said, and only the repetition was cut short
+            outcomes.append(_out_of_time(exercise, exercise.stages[len(outcomes)], up))
     for stage in exercise.stages[len(outcomes) :]:
         outcomes.append(Outcome(stage, None))
+
+    def outcome_of(mistake: Mistake, stage: Stage) -> Outcome:
+        return _outcome_of(exercise.id, stage, mistake.candidate, seed)
+
     with _quiet(_Counter()):
-        diagnosis = diagnose(
-            exercise, outcomes, lambda mistake, stage: _outcome_of(exercise, stage, mistake, seed), unsteady
-        )
+        diagnosis = diagnose(exercise, outcomes, outcome_of, unsteady)
     return Verdict(exercise, tuple(outcomes), diagnosis, printed.lines)
 
 
@@ -88,23 +95,24 @@ def judge_here(exercise: Exercise, work: object, seed: str = PRACTICE) -> Verdic
 
 
 @lru_cache(maxsize=1000)
-def _outcome_of(exercise: Exercise, stage: Stage, mistake: Mistake, seed: str) -> Outcome:
-    """How a catalogued mistake fares: the same every time, so the second wrong try in a notebook is answered at once."""
-    return run_stage(exercise, stage, LocalSubject(mistake.candidate), seed)
+def _outcome_of(exercise_id: str, stage: Stage, candidate: object, seed: str) -> Outcome:
+    """How a catalogued mistake fares. The same every time, so a second wrong try in a notebook is answered at once."""
+    with contextlib.closing(LocalSubject(candidate)) as subject:
+        return run_stage(exercise_id, stage, subject, seed)
 
 
-def rng_for(exercise: Exercise, stage: Stage, seed: str) -> np.random.Generator:
+def rng_for(exercise_id: str, stage: Stage, seed: str) -> np.random.Generator:
     """The random inputs of one stage: they depend on nothing but the seed, the exercise and the stage."""
-    digest = hashlib.sha256(f"{seed}|{exercise.id}|{stage.name}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}|{exercise_id}|{stage.name}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
-def run_stage(exercise: Exercise, stage: Stage, subject: Subject, seed: str) -> Outcome:
+def run_stage(exercise_id: str, stage: Stage, subject: Subject, seed: str) -> Outcome:
     """Run one stage up to the first finding that does not hold."""
     notes: list[str] = []
     any_finding = False
     try:
-        for finding in stage.run(subject, rng_for(exercise, stage, seed)):
+        for finding in stage.run(subject, rng_for(exercise_id, stage, seed)):
             any_finding = True
             if not finding.ok:
                 return Outcome(stage, finding, tuple(subject.record), tuple(notes))
@@ -113,9 +121,9 @@ def run_stage(exercise: Exercise, stage: Stage, subject: Subject, seed: str) -> 
     except LearnerRaised as error:
         return Outcome(stage, _raised(error, subject), tuple(subject.record), tuple(notes))
     except Exception as error:
-        raise GraderError(f"stage {stage.name!r} of exercise {exercise.id} broke: {error!r}") from error
+        raise GraderError(f"stage {stage.name!r} of exercise {exercise_id} broke: {error!r}") from error
     if not any_finding:
-        raise GraderError(f"stage {stage.name!r} of exercise {exercise.id} asked nothing")
+        raise GraderError(f"stage {stage.name!r} of exercise {exercise_id} asked nothing")
     return Outcome(stage, held=True, record=tuple(subject.record), notes=tuple(notes))
 
 
@@ -131,7 +139,7 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
 
 def _out_of_time(exercise: Exercise, stage: Stage, up: TimeUp) -> Outcome:
     fact = f"stopped after {exercise.seconds:g} s: a loop that never ends?"
-    return Outcome(stage, Finding(False, "time", fact, where=running_line(up.frame)))
+    return Outcome(stage, Finding(False, "time", fact, where=running_line(up.frame, up.outermost)))
 
 
 class _Counter(io.TextIOBase):
@@ -146,7 +154,20 @@ class _Counter(io.TextIOBase):
 
 @contextlib.contextmanager
 def _quiet(sink: _Counter) -> Iterator[None]:
-    """Keep what the work prints and warns out of the notebook: a stray line on stderr costs marks in nbgrader."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
+    """Keep what the work prints, logs and warns out of the notebook: a stray line on stderr costs marks in nbgrader.
+
+    What the notebook has told NumPy to do about divisions by zero and the like counts for nothing either.
+    """
+    logged = logging.root.manager.disable
+    with (
+        warnings.catch_warnings(),
+        np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),  # as NumPy begins
+        contextlib.redirect_stdout(sink),
+        contextlib.redirect_stderr(sink),
+    ):
         warnings.simplefilter("ignore")
-        yield
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(logged)

@@ -6,6 +6,7 @@ nothing. It is a note to the learner, not a record of grades: nobody else reads 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -15,11 +16,14 @@ from autograde.lessons import LESSONS
 
 
 def progress_file() -> Path | None:
-    """Where progress is kept, or None when it is not: switched off, or nbgrader is grading somebody's notebook."""
+    """Where progress is kept. None, for nowhere: switched off, no home, or nbgrader grades somebody's notebook."""
     folder = os.environ.get("AUTOGRADE_PROGRESS", "")
     if folder == "off" or os.environ.get("NBGRADER_EXECUTION"):
         return None
-    return Path(folder or Path.home() / ".kvcourse") / "progress.json"
+    try:
+        return Path(folder or Path.home() / ".kvcourse") / "progress.json"
+    except RuntimeError:  # nobody's home
+        return None
 
 
 def load() -> dict[str, float]:
@@ -30,7 +34,7 @@ def load() -> dict[str, float]:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return {str(key): float(value) for key, value in kept.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}
 
 
@@ -40,13 +44,14 @@ def keep(exercise_id: str, points: float) -> None:
     if path is None:
         return
     kept = load() | {exercise_id: points}
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
             json.dump(kept, file, indent=1, sort_keys=True)
-        os.replace(file.name, path)
-    except OSError:
-        return
+        try:
+            os.replace(file.name, path)  # all of it or nothing, for whoever reads it now
+        except OSError:
+            os.unlink(file.name)
 
 
 def progress() -> None:

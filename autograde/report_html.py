@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
 from autograde.finding import Finding
 from autograde.judge import Verdict
-from autograde.report_text import heading, is_untouched
+from autograde.report_text import heading, is_untouched, printable, printed_text
 
-GOOD, BAD, IDLE = "#1a7f5a", "#b3441e", "#6a6a6a"  # told apart in greyscale and by colour-blind readers; words repeat them
+GOOD, BAD, IDLE = "#1a7f5a", "#b3441e", "#6a6a6a"  # told apart by colour-blind readers, too; words repeat them
+
+
+def escape(text: str) -> str:
+    """Text, whoever wrote it, as HTML that shows just this text."""
+    return html.escape(printable(text))
 
 
 def verdict_html(verdict: Verdict) -> str:
@@ -31,7 +36,7 @@ def verdict_html(verdict: Verdict) -> str:
             else:
                 parts.append(_box("Why it is asked", failure.stage.why, IDLE))
         if not verdict.passed and verdict.printed:
-            parts.append(f"<div>Your code printed {verdict.printed} lines during the check; they are not shown.</div>")
+            parts.append(f"<div>{printed_text(verdict.printed)}</div>")
     style = f"border-left:5px solid {edge};padding:.3em .8em;margin:.2em 0;line-height:1.5"
     return f'<div style="{style}">{"".join(parts)}</div>'
 
@@ -73,7 +78,8 @@ def _strip(finding: Finding) -> str:
         box = f"display:inline-block;min-width:2.2em;text-align:center;border:1px solid {colour};margin-right:2px"
         title = f"{escape(finding.axis)} {finding.first + i}: {word}"
         cells.append(f'<span style="{box}" title="{title}">{finding.first + i} {sign}</span>')
-    return f'<div role="img" aria-label="{escape(finding.axis)}s, right or wrong">{escape(finding.axis)} {"".join(cells)}</div>'
+    axis = escape(finding.axis)
+    return f'<div role="img" aria-label="{axis}s, right or wrong">{axis} {"".join(cells)}</div>'
 
 
 def _box(title: str, text: str, colour: str) -> str:

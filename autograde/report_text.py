@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 
-from autograde.deadline import can_stop
+from autograde.exercise import Exercise
 from autograde.finding import Finding
 from autograde.judge import Verdict
+from autograde.value import Opaque
 
 WIDTH = 100
 MOST_LINES = 8
@@ -47,6 +49,42 @@ def strip_line(finding: Finding) -> str:
     return f"{finding.axis}s {finding.first}-{last}: " + " ".join("ok" if mark else "X" for mark in finding.marks)
 
 
+def printed_text(lines: int) -> str:
+    """Where the work's own output went."""
+    return f"Your code printed {lines} line{'' if lines == 1 else 's'} during the check; not shown."
+
+
+def unknown_text(exercise_id: object, known: Iterable[str]) -> str:
+    """What to say to somebody who names no exercise."""
+    there_are = f"There are: {', '.join(known)}."
+    if isinstance(exercise_id, str):
+        return _paragraph(f'There is no exercise "{exercise_id[:40]}". {there_are}')
+    return _paragraph(f'Name the exercise by its number in quotes, such as "1.3". {there_are}')
+
+
+def undefined_text(exercise: Exercise, name: str) -> str:
+    """What to say where the work is not there yet."""
+    name = name[:40]
+    return _paragraph(f"{exercise.id}: `{name}` is not defined. Run the cell that defines `{name}`, then this one.")
+
+
+def unsuitable_text(exercise: Exercise, work: object) -> str:
+    """What to say where the work is no function or class."""
+    kind = str(Opaque(type(work).__name__)) if work is not None else "None"
+    wanted = f"{exercise.id}: wanted the function or class `{exercise.name}`, got {kind}"
+    return _paragraph(f"{wanted}. Run the cell that defines it, then this one.")
+
+
+def broken_text(exercise: Exercise, error: Exception) -> str:
+    """What to say where the grader itself is at fault."""
+    return _paragraph(f"{exercise.id}: the check itself failed, which is not your fault. Please report: {error}")
+
+
+def printable(text: str) -> str:
+    """The text without what would move a terminal's cursor, hide something or stop a print."""
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
+
+
 def verdict_text(verdict: Verdict) -> str:
     """The whole verdict: what held, the first thing that did not, where, expected and got, and the diagnosis."""
     lines = [heading(verdict)]
@@ -61,7 +99,7 @@ def verdict_text(verdict: Verdict) -> str:
     if failure is not None and failure.finding is not None:
         lines += _failure_lines(verdict, failure.stage.name, failure.stage.why, failure.finding)
     if not verdict.passed and verdict.printed and len(lines) < MOST_LINES:
-        lines.append(f"  (Your code printed {verdict.printed} lines during the check; they are not shown.)")
+        lines.append(f"  ({printed_text(verdict.printed)})")
     return "\n".join(lines[:MOST_LINES])
 
 
@@ -74,16 +112,18 @@ def _failure_lines(verdict: Verdict, name: str, why: str, finding: Finding) -> l
         lines += _wrap("  ", "   ".join(part for part in (values, strip) if part), 1)
     if verdict.diagnosis is not None:
         lines += _wrap("  looks like: ", verdict.diagnosis.text, 2)
-    elif finding.key == "time" and not can_stop():
-        lines += _wrap("  ", "this Python cannot stop a loop by itself: use the interrupt button", 1)
     else:
         lines += _wrap("  why it is asked: ", why, 1)
     return lines
 
 
+def _paragraph(text: str) -> str:
+    return "\n".join(_wrap("", text, 4))
+
+
 def _wrap(indent: str, text: str, most: int) -> list[str]:
     return textwrap.wrap(
-        text,
+        printable(text),
         WIDTH,
         initial_indent=indent,
         subsequent_indent=" " * len(indent),

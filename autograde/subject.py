@@ -19,7 +19,7 @@ from autograde.value import Handle, Lent, plain
 
 
 class LearnerRaised(Exception):
-    """The learner's code raised. `kind` and `kinds` name its class and bases, `line` the place in the learner's code."""
+    """The learner's code raised. `kind` and `kinds` name its class and bases, `line` the place in that code."""
 
     def __init__(self, kind: str, kinds: list[str], message: str, line: str = "") -> None:
         super().__init__(f"{kind}: {message}" if message else kind)
@@ -98,6 +98,10 @@ class Subject(ABC):
     # How it is carried.
 
     @abstractmethod
+    def close(self) -> None:
+        """Let go of the learner's objects: nothing more will be asked."""
+
+    @abstractmethod
     def _send(self, request: dict) -> dict:
         """Carry a request to the learner's host and bring its reply."""
 
@@ -130,15 +134,15 @@ class Subject(ABC):
         return reply["value"]
 
     def _lend(self, item: Any) -> Any:
-        def reference(value: Any) -> Lent | None:
-            if isinstance(value, Trusted):
-                return self._lent_object(value)
-            if callable(value) and not isinstance(value, type):
-                self._lent.append(Trusted(value))
-                return Lent(len(self._lent) - 1, getattr(value, "__name__", "function"), is_function=True)
-            return None
+        return plain(item, self._reference)
 
-        return plain(item, reference)
+    def _reference(self, value: Any) -> Lent | None:
+        if isinstance(value, Trusted):
+            return self._lent_object(value)
+        if callable(value) and not isinstance(value, type):
+            self._lent.append(Trusted(value))
+            return Lent(len(self._lent) - 1, getattr(value, "__name__", "function"), is_function=True)
+        return None
 
     def _lent_object(self, trusted: Trusted) -> Lent:
         self._lent.append(trusted)
@@ -149,9 +153,8 @@ class Subject(ABC):
 
     def answer(self, request: dict) -> dict:
         """Serve a call of the learner's code into a lent function or object."""
-        trusted = self._lent[request["id"]]
-        name = request["name"]
         try:
+            trusted, name = self._lent[request["id"]], request["name"]
             if name is not None and name not in trusted.methods:
                 raise AttributeError(f"{name} is not lent")
             function: Callable[..., Any] = trusted.target if name is None else getattr(trusted.target, name)
@@ -162,12 +165,16 @@ class Subject(ABC):
             return {"raised": {"kind": _builtin_kind(error), "message": str(error)}}
 
     def _returned(self, tree: Any) -> Any:
+        if isinstance(tree, list):
+            return [self._returned(item) for item in tree]
+        if isinstance(tree, dict):
+            return {key: self._returned(item) for key, item in tree.items()}
         return self._lent[tree.id].target if isinstance(tree, Lent) else tree
 
 
 def _builtin_kind(error: Exception) -> str:
     """The nearest built-in class, since the learner's side may not know ours."""
-    return next(base.__name__ for base in type(error).__mro__ if hasattr(builtins, base.__name__))
+    return next(base.__name__ for base in type(error).__mro__ if getattr(builtins, base.__name__, None) is base)
 
 
 class LocalSubject(Subject):
@@ -179,3 +186,6 @@ class LocalSubject(Subject):
 
     def _send(self, request: dict) -> dict:
         return self.host.handle(request)
+
+    def close(self) -> None:
+        self.host.objects.clear()

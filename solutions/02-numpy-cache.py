@@ -171,8 +171,9 @@ def block_step(block, cache, x):
 # - **Position.** A single token does not know where it stands. Its position is the number of tokens held *before* it.
 # - **Every block has its own cache.** Block 2 does not see tokens but what block 1 made of them, so it has other keys and
 #   values.
-# - **Refusals come first.** `embed` looks up a row in a table, and a table takes -1 for its last row. A bad token must be
-#   refused before any block has stored anything: with two blocks it is too late once the first one has.
+# - **Refusals come first.** A bad token must be refused before any block has stored anything: with two blocks it is too
+#   late once the first one has. `embed` of our model refuses bad tokens by itself; most models' do not, since a
+#   bare table takes -1 for its last row. The model in the check has such a table, so do not leave it to `embed`.
 
 # %% [markdown] card="2.3"
 # **Shapes:** `token` is a whole number, `step` returns logits of shape `(vocab_size,)`.

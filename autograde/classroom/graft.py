@@ -29,7 +29,7 @@ class Graft(NbGraderPreprocessor):
     lessons = Unicode("", help="folder of the released notebooks").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        """Replace `nb` by the released notebook with its answers in it. Raises `FileNotFoundError` without a release."""
+        """Replace `nb` by the released notebook with its answers in it. Raises `FileNotFoundError` without one."""
         where = resources["nbgrader"]
         path = Path(self.lessons) / where["assignment"] / f"{where['notebook']}.ipynb"
         cells = filter(None, (keep(cell) for cell in nb.cells))

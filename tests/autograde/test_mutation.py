@@ -7,10 +7,12 @@ import pytest
 
 from autograde.exercise import Exercise
 from autograde.exercises import load
-from autograde.judge import PRACTICE, judge_here
+from autograde.judge import judge_here
+from autograde.matrix import FILE, SEEDS, mistake_line, variant_line
 
 EXERCISES = list(load().values())
-SEEDS = [PRACTICE, *(f"seed {number}" for number in range(19))]
+WRITTEN = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else []
+OUT_OF_DATE = f"{FILE.name} is out of date: run `python -m autograde matrix`"
 
 MISTAKES = [pytest.param(e, m, id=f"{e.id}-{m.name}") for e in EXERCISES for m in e.mistakes]
 VARIANTS = [pytest.param(e, v, id=f"{e.id}-{v.name}") for e in EXERCISES for v in e.variants]
@@ -26,20 +28,26 @@ def test_the_reference_gets_full_marks(exercise: Exercise) -> None:
 
 @pytest.mark.parametrize(("exercise", "variant"), VARIANTS)
 def test_a_variant_gets_full_marks(exercise, variant) -> None:
+    verdicts = []
     for seed in SEEDS:
         verdict = judge_here(exercise, variant.candidate, seed)
         assert verdict.points == exercise.points, (seed, verdict.failure)
+        verdicts.append(verdict)
+    assert variant_line(exercise, variant, verdicts) in WRITTEN, OUT_OF_DATE
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
 def test_a_mistake_loses_marks_and_is_named(exercise, mistake) -> None:
+    verdicts = []
     for seed in SEEDS:
         verdict = judge_here(exercise, mistake.candidate, seed)
+        verdicts.append(verdict)
         assert verdict.points < exercise.points, seed
         if not mistake.leaks:  # where such a one shows depends on what was asked before
             assert verdict.failure.stage.name == mistake.killed_by, (seed, verdict.failure.finding)
         assert verdict.diagnosis is not None, (seed, verdict.failure.finding)
         assert [found.name for found in verdict.diagnosis.mistakes] == [mistake.name], seed
+    assert mistake_line(exercise, mistake, verdicts) in WRITTEN, OUT_OF_DATE
 
 
 def lazy_candidates():

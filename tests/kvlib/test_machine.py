@@ -96,7 +96,15 @@ def test_an_old_torch_without_fp8(on):
     assert skips(on(fake_torch(fp8=False)))["FP8 storage"].endswith("this torch has no float8_e4m3fn")
 
 
-@pytest.mark.parametrize("error", [OSError("libcudart.so.13: no such file"), RuntimeError("no"), ImportError("no")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("libcudart.so.13: no such file"),
+        RuntimeError("no"),
+        ImportError("no"),
+        ModuleNotFoundError("No module named 'sympy'", name="sympy"),
+    ],
+)
 def test_a_torch_that_does_not_import(on, monkeypatch, error):
     def fail(name):
         raise error
@@ -111,12 +119,15 @@ def test_a_torch_that_does_not_import(on, monkeypatch, error):
 
 def test_a_gpu_that_this_torch_has_no_kernels_for(on):
     """It is listed, has a name and a capability, and fails at its first kernel."""
-    broken = RuntimeError("CUDA error: no kernel image is available for execution on the device\nand three more lines")
+    broken = RuntimeError("CUDA error: no kernel image\nand three more lines")
     found = on(fake_torch("Tesla P100", (6, 0), broken=broken))
     assert found["gpu"] == "Tesla P100"
-    assert "no kernel image" in skips(found)["GPU"]
+    assert skips(found)["GPU"].endswith("torch cannot use it (RuntimeError: CUDA error: no kernel image)")
     assert skips(found)["native FP8"] == "FP8 arithmetic is skipped: no GPU that torch can use"
     assert "three more lines" not in table(found)
+
+    newer = on(fake_torch("a GPU newer than this torch", (12, 0), broken=broken))
+    assert (newer["bf16"], newer["fp8_native"]) == (False, False)
 
 
 def test_an_amd_gpu_is_not_judged_by_nvidias_numbers(on):
@@ -138,7 +149,8 @@ def test_the_driver_may_raise(on):
 def test_the_driver_may_warn(on):
     torch = fake_torch()
     torch.cuda.is_available = lambda: bool(warnings.warn("driver too old", stacklevel=1))
-    assert on(torch)["gpu"] is None
+    found = on(torch)
+    assert (found["gpu"], found["gpu_error"]) == (None, None)
 
 
 def test_the_columns_are_aligned(on):

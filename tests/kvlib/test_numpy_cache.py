@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -144,23 +146,31 @@ def test_the_ninth_token_is_refused_and_nothing_changes(fact_c):
         assert contents(decoder) == before
 
 
-class ForgetfulModel:
-    """A model whose every token is at position zero: what a decoder gives that loses count."""
+class Altered:
+    """A model, but for its embedding."""
 
-    def __init__(self, model: Decoder) -> None:
-        self.model = model
+    def __init__(self, model: Decoder, embed: Callable[[int, int], np.ndarray]) -> None:
+        self.model, self.embed = model, embed
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.model, name)
 
-    def embed(self, token: int, position: int) -> np.ndarray:
-        return self.model.embed(token, 0)
+
+def forgetful(model: Decoder) -> Altered:
+    """Every token is at position zero: what a decoder gives that loses count."""
+    return Altered(model, lambda token, position: model.embed(token, 0))
+
+
+def unguarded(model: Decoder) -> Altered:
+    """Bare tables, as most models have: -1 is their last row."""
+    w = model.weights
+    return Altered(model, lambda token, position: w["embedding"][token] + w["positions"][position])
 
 
 def test_position_zero_at_every_step_fails_the_comparison(fact_c):
     """The comparison must be able to fail: right at step 1, wrong at every later one."""
     model, tokens, close = fact_c
-    wrong, want = decode(CachedDecoder(ForgetfulModel(model)), tokens), recompute_logits(model.weights, tokens)
+    wrong, want = decode(CachedDecoder(forgetful(model)), tokens), recompute_logits(model.weights, tokens)
     right = [np.allclose(a, b, **close) for a, b in zip(wrong, want, strict=True)]
     assert right == [True] + [False] * 7
 
@@ -169,7 +179,7 @@ def test_the_best_token_can_be_right_when_the_logits_are_wrong(fact_c):
     """With small position vectors, position zero chooses the right token at all eight steps. Only logits tell."""
     model, tokens, close = fact_c
     faint = Decoder(model.config, model.weights | {"positions": 1e-3 * model.weights["positions"]})
-    wrong, want = decode(CachedDecoder(ForgetfulModel(faint)), tokens), recompute_logits(faint.weights, tokens)
+    wrong, want = decode(CachedDecoder(forgetful(faint)), tokens), recompute_logits(faint.weights, tokens)
     np.testing.assert_array_equal(wrong.argmax(axis=-1), want.argmax(axis=-1))
     assert [np.allclose(a, b, **close) for a, b in zip(wrong, want, strict=True)] == [True] + [False] * 7
 
@@ -204,10 +214,11 @@ def test_capacity_above_the_models_is_refused_at_once(make_model):
         CachedDecoder(make_model(), max_len=14)
 
 
+@pytest.mark.parametrize("guard", [lambda model: model, unguarded], ids=["guarded", "unguarded"])
 @pytest.mark.parametrize("token", [-1, 7, True, 1.0, None])
-def test_a_bad_token_is_refused_and_nothing_changes(make_model, token):
+def test_a_bad_token_is_refused_and_nothing_changes(make_model, token, guard):
     model = make_model(2)
-    decoder = CachedDecoder(model)
+    decoder = CachedDecoder(guard(model))
     decode(decoder, [3, 3, 5])
     before = contents(decoder)
     with pytest.raises(ValueError, match="token must be a whole number from 0 to 6"):

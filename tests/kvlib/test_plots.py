@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -50,13 +51,16 @@ def test_the_totals_of_four_tokens(facts):
 
 
 def test_no_two_kinds_of_row_differ_by_colour_alone():
-    """By the words in the boxes, and without them by hatch, line style or lightness."""
-    assert len(set(plots.STYLE)) == len(plots.MEANING) == 4
-    grey = {}
-    for row, style in plots.STYLE.items():
-        r, g, b = to_rgb(style["facecolor"])
-        grey[row] = (round(0.3 * r + 0.59 * g + 0.11 * b, 1), style.get("hatch", ""), style.get("linestyle", "-"))
-    assert len(set(grey.values())) == 4, grey
+    """The words in the boxes tell them apart; so do hatch, line and lightness, where the boxes are too small for words."""
+    words = [text.get_text() for text in plots.draw_rows(4).axes[0].texts]
+    assert (words.count(plots.NEW), words.count(plots.AGAIN), words.count(plots.KEPT)) == (4, 6, 0)
+    words = [text.get_text() for text in plots.draw_rows(4).axes[1].texts]
+    assert (words.count(plots.NEW), words.count(plots.AGAIN), words.count(plots.KEPT)) == (4, 0, 6)
+
+    assert [row for row, style in plots.STYLE.items() if "hatch" in style] == [plots.AGAIN]
+    assert [row for row, style in plots.STYLE.items() if "linestyle" in style] == [plots.ABSENT]
+    lightness = {row: np.dot((0.3, 0.59, 0.11), to_rgb(style["facecolor"])) for row, style in plots.STYLE.items()}
+    assert lightness[plots.KEPT] - lightness[plots.NEW] > 0.4
 
 
 def test_steps_to_come_are_left_empty():

@@ -68,7 +68,7 @@ def accepts(make_decoder, recompute, vocab_size, max_len):
         want = recompute(tokens)
         for t in range(start, len(tokens)):
             got = np.asarray(decoder.step(tokens[t]), dtype=float).ravel()
-            if got.shape != want[t].shape or np.abs(got - want[t]).max() > 1e-4:
+            if got.shape != want[t].shape or not np.abs(got - want[t]).max() < 1e-4:
                 return False
         return True
 
