@@ -40,6 +40,8 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
         kind = "a list of mixed things" if array.dtype.kind in "OUS" else f"an array of dtype {array.dtype}"
         return None, f"returned {kind}, wanted numbers of shape {shape_text(shape)}"
     if array.shape != shape:
+        if array.size == 0 and 0 in shape:  # no rows: np.array([]) has lost the width
+            return np.zeros(shape), ""
         if _without_ones(array.shape) != _without_ones(shape):
             return None, f"returned shape {shape_text(array.shape)}, wanted {shape_text(shape)}"
         array = array.reshape(shape)
@@ -87,7 +89,7 @@ def rounding_note(got: np.ndarray, want: np.ndarray) -> str:
     error = float(np.abs(got - want).max(initial=0.0))
     if error <= tolerance(want, CLOSE):
         return ""
-    return f"right to {error:.0e}: that is float32 rounding, so something on the way is not float64"
+    return f"right to {error:.0e}, as float32 would be; is something on the way not float64?"
 
 
 def observation(got: np.ndarray, want: np.ndarray, others: dict[str, np.ndarray] | None = None) -> str:
@@ -104,9 +106,22 @@ def observation(got: np.ndarray, want: np.ndarray, others: dict[str, np.ndarray]
     nonzero = np.abs(want) > 1e-6
     if nonzero.any() and np.abs(got[~nonzero]).max(initial=0.0) < 1e-6:
         ratio = got[nonzero] / want[nonzero]
-        if ratio.size > 1 and np.ptp(ratio) < 1e-5 * max(1.0, abs(float(ratio.mean()))):
+        if (
+            ratio.size > 1
+            and abs(float(ratio.mean()) - 1.0) > 0.01
+            and np.ptp(ratio) < 1e-5 * max(1.0, abs(float(ratio.mean())))
+        ):
             return f"every value is {ratio.mean():.3g} times what it should be"
     return ""
+
+
+def number_pair(want: float, got: float) -> tuple[str, str]:
+    """Two different numbers, with as many digits as it takes to see that they differ."""
+    a, b = number(want), number(got)
+    digits = 5
+    while a == b and digits <= 17:
+        a, b, digits = f"{want:.{digits}g}", f"{got:.{digits}g}", digits + 1
+    return a, b
 
 
 def number(value: float) -> str:

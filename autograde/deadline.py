@@ -29,7 +29,8 @@ class TimeUp(BaseException):
         self.limit, self.frame, self.outermost = limit, frame, limit.outermost
 
     def __del__(self) -> None:
-        self.limit.swallowed(sys._getframe(1))
+        if not self.limit.over and can_stop():  # garbage may be collected in another thread
+            self.limit.swallowed(sys._getframe().f_back)
 
 
 class _Limit:
@@ -53,8 +54,6 @@ class _Limit:
         Python stops tracing when a trace function raises. So this is done again by every `TimeUp` that somebody drops,
         until there is no `try` left around the code.
         """
-        if self.over:
-            return
         while frame is not None and frame is not self.outermost:
             frame.f_trace = self.trace
             frame = frame.f_back

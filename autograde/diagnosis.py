@@ -25,6 +25,12 @@ class Diagnosis:
     """The catalogued mistakes whose signature the work shares; more than one when the stages cannot tell them apart."""
 
     mistakes: tuple[Mistake, ...]
+    whole: bool = True  # the rest of the stage agrees too, not only what came up to the first wrong reply
+
+    @property
+    def label(self) -> str:
+        """What stands before the text."""
+        return "looks like" if self.whole else "up to here it looks like"
 
     @property
     def text(self) -> str:
@@ -35,8 +41,8 @@ class Diagnosis:
 LEAKS = Mistake(
     "state-outside-the-object",
     None,
-    "Asked twice with the same inputs, your code answered differently: it keeps something outside the object (on the "
-    "class, in the module, in a default argument), or it is random.",
+    "Asked twice with the same inputs, your code answered differently. Either it keeps something outside the object "
+    "(on the class, in a default argument), or it is random.",
     killed_by="",
     leaks=True,
 )
@@ -65,7 +71,8 @@ def diagnose(
     for mistakes in (expected, others):  # those that get as far as this work did; the others only if none of them match
         alike = [mistake for mistake in mistakes if same(first, outcome_of(mistake, first.stage))]
         if alike:
-            return Diagnosis(tuple(_most_alike(alike, outcomes, outcome_of)))
+            alike = _most_alike(alike, outcomes, outcome_of)
+            return Diagnosis(tuple(alike), whole=_same_record(first, outcome_of(alike[0], first.stage)))
     return None
 
 
@@ -92,6 +99,10 @@ def same(ours: Outcome, theirs: Outcome) -> bool:
     return len(mine) == len(other) and all(map(_same_event, mine, other))
 
 
+def _same_record(ours: Outcome, theirs: Outcome) -> bool:
+    return len(ours.record) == len(theirs.record) and all(map(_same_event, ours.record, theirs.record))
+
+
 def _same_event(x: Event, y: Event) -> bool:
     return x.op == y.op and x.raised == y.raised and same_tree(x.value, y.value)
 
@@ -113,6 +124,8 @@ def same_tree(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(same_tree(a[key], b[key]) for key in a)
     x, y = _numbers(a), _numbers(b)
     if x is not None and y is not None:
+        if "b" in (x.dtype.kind, y.dtype.kind) and x.dtype.kind != y.dtype.kind:
+            return False  # True is not the number 1: another mistake
         return _same_numbers(x, y)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(same_tree(x, y) for x, y in zip(a, b, strict=True))

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from autograde.compare import as_array, first_difference, number, observation, rounding_note, shown
+from autograde.compare import as_array, first_difference, number_pair, observation, rounding_note
+from autograde.compare import shown as shown_value
 from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
 from autograde.value import Handle, Opaque
@@ -82,6 +83,8 @@ class Trace:
 
 def half(value: Any, part: int) -> Any:
     """One half of a pair such as (K, V); what is no pair is passed on, to be complained about."""
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        value = list(value)
     return value[part] if isinstance(value, list) and len(value) == 2 else value
 
 
@@ -98,8 +101,12 @@ def agrees(
     fact: str,
     columns: str = "feature",
     others: Mapping[str, np.ndarray] | None = None,
+    exact: bool = False,
 ) -> Finding:
-    """Whether one array that came back equals the right one."""
+    """Whether one array that came back equals the right one; with `exact`, extra axes of length one are not overlooked."""
+    if exact and isinstance(got, np.ndarray) and got.ndim != np.ndim(want) and got.size > 0:
+        complaint = f"returned shape {got.shape}, wanted {np.shape(want)}"
+        return Finding(False, key, complaint, events=len(subject.record))
     finding = _agree(got, np.asarray(want, dtype=np.float64), key, fact, columns, dict(others or {}))
     return finding if finding.ok else _at(finding, subject)
 
@@ -112,13 +119,14 @@ def _agree(got: Any, want: np.ndarray, key: str, fact: str, columns: str, others
     if difference is None:
         return held(key, fact, rounding_note(array, want))
     clue = observation(array, want, others)
+    expected, given = number_pair(difference.want, difference.got)
     return Finding(
         False,
         key,
-        f"not so: {fact}" + (f"; {clue}" if clue else ""),
+        f"does not hold: {fact}" + (f"; {clue}" if clue else ""),
         where=_place(difference.index, columns),
-        expected=number(difference.want),
-        got=number(difference.got),
+        expected=expected,
+        got=given,
     )
 
 
@@ -140,8 +148,22 @@ def equals(subject: Subject, got: Any, want: Any, *, key: str, fact: str, what: 
     if same_kind and not isinstance(value, np.ndarray | list | dict) and value == want:
         return held(key, fact)
     return Finding(
-        False, key, f"not so: {fact}", where=what, expected=str(want), got=shown(got), events=len(subject.record)
+        False,
+        key,
+        f"does not hold: {fact}",
+        where=what,
+        expected=str(want),
+        got=shown_value(got),
+        events=len(subject.record),
     )
+
+
+def is_pair(subject: Subject, got: Any, *, key: str, what: str, where: str = "") -> Finding:
+    """Whether two things came back: a tuple, a list, or an array whose first axis has length two."""
+    if half(got, 0) is not got:
+        return held(key, what)
+    shown = f"an array of shape {got.shape}" if isinstance(got, np.ndarray) else shown_value(got)
+    return Finding(False, key, what, where=where, expected="a pair", got=shown, events=len(subject.record))
 
 
 def counts(
@@ -158,7 +180,7 @@ def counts(
     """Whether a count that the trusted side took itself is the right one. `seen` are other counts of the same run."""
     if got == want:
         return held(key, fact)
-    text = f"not so: {fact}" + (f"; {clue}" if clue else "")
+    text = f"does not hold: {fact}" + (f"; {clue}" if clue else "")
     events, seen = len(subject.record), (int(got), *seen)
     return Finding(False, key, text, where=where, expected=str(want), got=str(got), events=events, seen=seen)
 

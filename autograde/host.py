@@ -69,6 +69,8 @@ class Host:
             return None
         if op == "read":
             return target
+        if op == "len":
+            return _length(target)
         if op == "get":
             return _attribute(target, request["name"])
         function = target if request.get("name") is None else _attribute(target, request["name"])
@@ -158,8 +160,13 @@ def _attribute(target: Any, name: str) -> Any:
         if hasattr(type(target), name):  # a property of the learner's that failed inside
             raise
         kind = target.__name__ if isinstance(target, type) else type(target).__name__
-        hint = " (define it to make len(...) work)" if name == "__len__" else ""
-        raise Misuse(f"{kind} has no {name}{hint}") from None
+        raise Misuse(f"{kind} has no {name}") from None
+
+
+def _length(target: Any) -> int:
+    if not hasattr(type(target), "__len__"):
+        raise Misuse(f"{type(target).__name__} has no __len__: define it, so that len(...) works")
+    return len(target)
 
 
 def _insist_on_signature(function: Any, name: str, args: list, kwargs: dict) -> None:
@@ -173,7 +180,8 @@ def _insist_on_signature(function: Any, name: str, args: list, kwargs: dict) -> 
     except TypeError as error:
         given = len(args) + len(kwargs)
         plural = "" if given == 1 else "s"
-        raise Misuse(f"{name}{signature} is called with {given} argument{plural}: {error}") from None
+        hint = "; is `self` missing?" if "." in name and "too many" in str(error) else ""
+        raise Misuse(f"{name}{signature} is called with {given} argument{plural}: {error}{hint}") from None
 
 
 def describe(error: BaseException) -> dict:

@@ -19,6 +19,7 @@ from autograde.exercise import Exercise, Mistake, Stage
 from autograde.finding import Finding
 from autograde.host import is_learners, running_line
 from autograde.outcome import Outcome
+from autograde.poison import poisoned_memory
 from autograde.subject import LearnerRaised, LocalSubject, Subject
 
 PRACTICE = "practice"  # the seed of a check in a notebook: the same inputs every time, so that a message can be studied
@@ -69,7 +70,7 @@ def judge(exercise: Exercise, make_subject: Callable[[], Subject], seed: str = P
     printed = _Counter()
     unsteady = False  # the same question, asked twice, was answered differently
     try:
-        with _quiet(printed), time_limit(exercise.seconds, may_trace=is_learners):
+        with _quiet(printed), poisoned_memory(), time_limit(exercise.seconds, may_trace=is_learners):
             for stage in exercise.stages:
                 outcomes.append(ask(stage))
             first = next((outcome for outcome in outcomes if not outcome.held), None)
@@ -84,7 +85,7 @@ def judge(exercise: Exercise, make_subject: Callable[[], Subject], seed: str = P
     def outcome_of(mistake: Mistake, stage: Stage) -> Outcome:
         return _outcome_of(exercise.id, stage, mistake.candidate, seed)
 
-    with _quiet(_Counter()):
+    with _quiet(_Counter()), poisoned_memory():
         diagnosis = diagnose(exercise, outcomes, outcome_of, unsteady)
     return Verdict(exercise, tuple(outcomes), diagnosis, printed.lines)
 
@@ -134,7 +135,11 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
         text = error.message
     elif key == "raised":
         text = f"your code raised {text}"
-    return Finding(False, key, text, where=error.line, events=len(subject.record), seen=error.kind)
+    else:
+        text = f"{error.line or 'your code'} still raises NotImplementedError: write it"
+    if key == "raised" and error.line:
+        text = f"{text} ({error.line})"
+    return Finding(False, key, text, events=len(subject.record), seen=(error.kind, error.message))
 
 
 def _out_of_time(exercise: Exercise, stage: Stage, up: TimeUp) -> Outcome:

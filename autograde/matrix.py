@@ -56,7 +56,7 @@ def lines() -> Iterator[str]:
     for exercise in exercises:
         yield from section(exercise)
         for mistake in exercise.mistakes:
-            yield mistake_line(exercise, mistake, [judge_here(exercise, mistake.candidate, seed) for seed in SEEDS])
+            yield mistake_line(exercise, mistake, [judge_here(exercise, mistake.fresh(), seed) for seed in SEEDS])
     yield from variants_heading()
     for exercise in exercises:
         for variant in exercise.variants:
@@ -97,9 +97,9 @@ def mistake_line(exercise: Exercise, mistake: Mistake, verdicts: Sequence[Verdic
         other.name for verdict in verdicts if verdict.diagnosis is not None for other in verdict.diagnosis.mistakes
     }
     lost = sum(verdict.points < exercise.points for verdict in verdicts)
-    # Where state that outlives its object shows depends on what was asked before.
-    stages = "depends on what ran before" if mistake.leaks else ", ".join(sorted(killed_by))
-    return _row(exercise.id, mistake.name, stages, ", ".join(sorted(named)), f"{lost} of {len(verdicts)}")
+    return _row(
+        exercise.id, mistake.name, ", ".join(sorted(killed_by)), ", ".join(sorted(named)), f"{lost} of {len(verdicts)}"
+    )
 
 
 def variants_heading() -> list[str]:

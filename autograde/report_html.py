@@ -32,7 +32,7 @@ def verdict_html(verdict: Verdict) -> str:
         if failure is not None and failure.finding is not None:
             parts.append(_failure(failure.stage.name, failure.finding))
             if verdict.diagnosis is not None:
-                parts.append(_box("Looks like", verdict.diagnosis.text, BAD))
+                parts.append(_box(verdict.diagnosis.label.capitalize(), verdict.diagnosis.text, BAD))
             else:
                 parts.append(_box("Why it is asked", failure.stage.why, IDLE))
         if not verdict.passed and verdict.printed:

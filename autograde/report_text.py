@@ -12,6 +12,7 @@ from autograde.value import Opaque
 
 WIDTH = 100
 MOST_LINES = 8
+GLUE = "\x1f"  # stands for a space at which a line may not be broken
 
 
 def points_text(points: float) -> str:
@@ -27,16 +28,17 @@ def heading(verdict: Verdict) -> str:
 
 
 def is_untouched(verdict: Verdict) -> bool:
-    """Whether the first thing that went wrong is that nothing has been written yet."""
-    failure = verdict.failure
-    return failure is not None and failure.finding is not None and failure.finding.key == "not implemented"
+    """Whether nothing has been written yet: the very first stage ran into it, and no stage holds."""
+    first = verdict.outcomes[0].finding
+    return first is not None and first.key == "not implemented" and not any(o.held for o in verdict.outcomes)
 
 
 def stages_line(verdict: Verdict) -> str:
     """Every stage with its result, in order."""
     words = {True: "held", False: "FAILED", None: "not reached"}
     parts = [
-        f"[{words[outcome.held if outcome.reached else None]}] {outcome.stage.name}" for outcome in verdict.outcomes
+        f"[{words[outcome.held if outcome.reached else None]}] {outcome.stage.name}".replace(" ", GLUE)
+        for outcome in verdict.outcomes
     ]
     return "  ".join(parts)
 
@@ -111,9 +113,9 @@ def _failure_lines(verdict: Verdict, name: str, why: str, finding: Finding) -> l
     if values or strip:
         lines += _wrap("  ", "   ".join(part for part in (values, strip) if part), 1)
     if verdict.diagnosis is not None:
-        lines += _wrap("  looks like: ", verdict.diagnosis.text, 2)
+        lines += _wrap(f"  {verdict.diagnosis.label}: ", verdict.diagnosis.text, 2)
     else:
-        lines += _wrap("  why it is asked: ", why, 1)
+        lines += _wrap("  why it is asked: ", why, 2)
     return lines
 
 
@@ -122,8 +124,8 @@ def _paragraph(text: str) -> str:
 
 
 def _wrap(indent: str, text: str, most: int) -> list[str]:
-    return textwrap.wrap(
-        printable(text),
+    lines = textwrap.wrap(
+        GLUE.join(printable(part) for part in text.split(GLUE)),
         WIDTH,
         initial_indent=indent,
         subsequent_indent=" " * len(indent),
@@ -131,3 +133,4 @@ def _wrap(indent: str, text: str, most: int) -> list[str]:
         placeholder=" ...",
         break_on_hyphens=False,
     )
+    return [line.replace(GLUE, " ") for line in lines]

@@ -77,7 +77,7 @@ class Subject(ABC):
 
     def length(self, handle: Handle) -> Any:
         """`len(object)` on the learner's side."""
-        return self.call(handle, "__len__")
+        return self._ask("len", handle)
 
     def get(self, handle: Handle, attribute: str) -> Any:
         """Read an attribute."""
@@ -95,11 +95,11 @@ class Subject(ABC):
         """The present contents of a kept object."""
         return self._ask("read", handle)
 
-    # How it is carried.
-
-    @abstractmethod
     def close(self) -> None:
-        """Let go of the learner's objects: nothing more will be asked."""
+        """Let go of what was lent and made: nothing more will be asked. The record stays."""
+        self._lent.clear()
+
+    # How it is carried.
 
     @abstractmethod
     def _send(self, request: dict) -> dict:
@@ -188,4 +188,5 @@ class LocalSubject(Subject):
         return self.host.handle(request)
 
     def close(self) -> None:
+        super().close()
         self.host.objects.clear()

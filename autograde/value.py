@@ -110,7 +110,7 @@ def _plain_array(array: np.ndarray) -> Any:
     if array.dtype.kind not in "biufc":
         return Opaque(f"array of dtype {array.dtype}")
     if array.nbytes > MAX_BYTES:
-        return Opaque(f"array of shape {array.shape}, which is too large to compare")
+        return Opaque(f"array too large to compare, of shape {array.shape}")
     return array.copy()
 
 
@@ -123,7 +123,7 @@ def _plain_scalar(value: np.generic) -> Any:
 def _plain_tensor(tensor: Any) -> Any:
     torch = sys.modules["torch"]
     if tensor.numel() * tensor.element_size() > MAX_BYTES:
-        return Opaque(f"tensor of shape {tuple(tensor.shape)}, which is too large to compare")
+        return Opaque(f"tensor too large to compare, of shape {tuple(tensor.shape)}")
     try:
         tensor = tensor.detach().cpu()
         if tensor.dtype in (torch.bfloat16, torch.float16) or "float8" in str(tensor.dtype):

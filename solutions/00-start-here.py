@@ -128,7 +128,7 @@ def softmax(scores):
 # Four more things are good to know.
 #
 # - `check("0.1")` without a second argument finds the function by the name on the card, here `softmax`. If the name is not
-#   defined yet, it says so. Nothing that you write can break the check: errors are reported with your own line, and a
+#   defined yet, it says so. Errors are reported with your own line, and a
 #   loop that never ends is stopped after ten seconds.
 # - Whatever your code prints during a check is not shown. Print in a cell of your own instead.
 # - `hint("0.1")` prints the next hint, for those who prefer a function to a fold.

@@ -58,7 +58,7 @@ print("output  ", weights @ (X @ W_V))
 
 # %% [markdown] card="1.1"
 # **Shapes:** `q` is `(D,)`, `K` is `(S, D)`, `V` is `(S, D)`; the output is `(D,)`. `D` is 2 in this lesson, but not
-# in every check. Scores stay small here, so you need not guard against overflow.
+# in every check. Scores stay small here, so you need not guard against overflow. `q`, `K` and `V` must not be changed.
 
 
 # %% exercise="1.1"
@@ -209,7 +209,7 @@ plots.draw_growth(prompt=64)
 
 # %% [markdown] card="1.3"
 # **Shapes:** a token `x` is `(width,)`. Each `project_...` is a function that takes `(width,)`, or several tokens
-# `(rows, width)`, and returns as many rows of width `D`. The output of `step` is `(D,)`.
+# `(rows, width)`, and returns as many rows of `D` numbers; `D` need not be `width`. The output of `step` is `(D,)`.
 #
 # - `step(x)` takes the newest token and returns its attention output over all tokens so far, itself included.
 # - Every token goes through each projection once, no more.

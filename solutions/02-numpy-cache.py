@@ -52,7 +52,7 @@ print(full)
 # | `model.blocks` | | the list of blocks, first to last |
 # | `block.norm(x)` | `(width,)` | `h`, what attention gets to see of `x` |
 # | `block.project_q(h)`, `project_k(h)`, `project_v(h)` | `(width,)` | `(width,)` each |
-# | `block.finish(x, a)` | `x` and what attention gave | the block's output: `x + a @ W_O`, then the feed-forward part |
+# | `block.finish(x, attended)` | `x` and what attention gave | the block's output: `x + attended @ W_O`, then the feed-forward part |
 # | `model.unembed(x)` | the last block's output | the logits, `(vocab_size,)` |
 #
 # `attend(q, K, V)` is the one of lesson 01. No mask is needed: every token in the cache lies in the past.
@@ -140,7 +140,7 @@ class KVCache:
 # A common slip: the projections take the normalised `h`, but the residual connection in `finish` adds to `x` itself.
 
 # %% [markdown] card="2.2"
-# **Shapes:** `x` is `(width,)`, and so is the result. `block` and `cache` have the methods described above; the check
+# **Shapes:** `x` is `(width,)`, and so is the result; `x` itself must not be changed. `block` and `cache` have the methods described above; the check
 # brings its own, so do not rely on anything else about them.
 
 
@@ -289,7 +289,7 @@ for t in range(8):
 # So write a better one. You get three things: `make_decoder()` makes a fresh decoder with `step`, `len` and `reset` as
 # you wrote them; `recompute(tokens)` gives the right logits, `(len(tokens), vocab_size)`, for 1 to `max_len` tokens; and
 # the two sizes. Answer `True` for a right decoder and `False` for a wrong one. Your test is graded by running it on
-# more than twenty decoders, four of them right.
+# some thirty decoders, four of them right.
 
 # %% [markdown] card="2.4"
 # A decoder is **right** when, in this and every later run after `reset()`:
@@ -336,7 +336,7 @@ def accepts(make_decoder, recompute, vocab_size, max_len):
     if not same(decoder, first, start=3) or not refused(decoder, 0):
         return False
     decoder.reset()
-    return len(decoder) == 0 and same(decoder, first[::-1][:5])
+    return len(decoder) == 0 and same(decoder, first[::-1]) and refused(decoder, 0)
     ### END SOLUTION
 
 

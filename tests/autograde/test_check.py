@@ -109,8 +109,8 @@ class FailsInside(Mute):
         ("1.3", NoStep, "NoStep has no step"),
         ("1.3", StepIsData, "StepIsData.step is a int, not something that can be called"),
         ("1.3", FailsInside, "AttributeError: 'FailsInside' object has no attribute 'forgotten'"),
-        ("2.1", Mute, "Mute has no append"),
-        ("2.1", lambda *args: 3, "int has no append"),
+        ("2.1", Mute, "Mute has no "),
+        ("2.1", lambda *args: 3, "int has no "),
     ],
 )
 def test_work_of_the_wrong_form(checked, exercise, work, said) -> None:
@@ -196,7 +196,23 @@ def test_counts_that_are_no_counts(checked, value) -> None:
     """Python does not print an int of 100,000 digits: the check itself failed on it, and asked for a report."""
     result = checked("1.2", lambda prompt, new: (value, value))
     assert result.points == 0.0
-    assert "not so: the count with a cache is right" in result.text
+    assert "does not hold: the count with a cache is right" in result.text
+
+
+@pytest.mark.parametrize("exercise", load().values(), ids=lambda exercise: exercise.id)
+def test_every_exercise_keeps_the_promises(checked, exercise) -> None:
+    """No exercise breaks, prints None or grows past 8 lines for the usual nothings, nor for its own mistakes."""
+
+    def constant(value):
+        return lambda *args, **kwargs: value
+
+    for value in (None, "x", object(), [[1], [1, 2]], 1j, np.nan, np.zeros((2, 3)), 10**5000, endless()):
+        assert checked(exercise.id, constant(value)).points == 0.0
+    for mistake in exercise.mistakes:
+        result = checked(exercise.id, mistake.fresh())
+        assert result.points < exercise.points
+        assert "looks like: " in result.text, mistake.name
+    assert checked(exercise.id, exercise.reference).points == exercise.points
 
 
 class NoWords(Exception):
@@ -244,7 +260,7 @@ def test_work_that_is_not_written_yet(checked) -> None:
     """The stub as it is handed out: not a failure in red, but what to do next."""
     result = checked("1.1", raising(NotImplementedError()))
     assert result.points == 0.0
-    assert "1.1 attend: not implemented yet, 0.0 of 3 points" in result.text
+    assert "1.1 attend: not implemented yet, 0.0 of " in result.text
     assert "Write attend in the cell above" in result.text
 
 
@@ -294,7 +310,8 @@ def test_output_of_the_work_is_counted_not_shown(checked) -> None:
 
     text = checked("1.1", prints).text
     assert "debugging" not in text
-    assert "Your code printed 8 lines during the check; not shown." in text  # 3 stages, and the first one once more
+    lines = 2 * (len(load()["1.1"].stages) + 1)  # the first wrong answer is asked for twice
+    assert f"Your code printed {lines} lines during the check; not shown." in text
 
 
 def test_an_interrupt_passes_through(capsys) -> None:
@@ -315,7 +332,7 @@ def test_a_defect_of_the_grader_is_not_the_learners(checked, monkeypatch) -> Non
         raise ZeroDivisionError("oracle")
 
     monkeypatch.setattr(autograde.judge, "rng_for", broken)
-    assert "which is not your fault. Please report: stage 'one key'" in checked("1.1", attend).text
+    assert "which is not your fault. Please report: stage '" in checked("1.1", attend).text
 
 
 def test_a_terminal_without_the_letters(monkeypatch) -> None:

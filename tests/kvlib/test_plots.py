@@ -51,7 +51,7 @@ def test_the_totals_of_four_tokens(facts):
 
 
 def test_no_two_kinds_of_row_differ_by_colour_alone():
-    """The words in the boxes tell them apart; so do hatch, line and lightness, where the boxes are too small for words."""
+    """Words in the boxes tell them apart, and hatch, line and lightness where the boxes are too small for words."""
     words = [text.get_text() for text in plots.draw_rows(4).axes[0].texts]
     assert (words.count(plots.NEW), words.count(plots.AGAIN), words.count(plots.KEPT)) == (4, 6, 0)
     words = [text.get_text() for text in plots.draw_rows(4).axes[1].texts]

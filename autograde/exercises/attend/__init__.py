@@ -34,13 +34,25 @@ def seven_keys(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield agrees(subject, got, attend_one(q, K, V), key="output", fact="seven keys of width 2 give the weighted values")
 
 
+@stage("inputs untouched", why="Keys and values are used again at the next step: they must not be changed here.")
+def inputs_untouched(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    arrays = _case(rng, tokens=3, width=2)
+    kept = [subject.put(array) for array in arrays]
+    got = subject.run(*kept)
+    yield agrees(subject, got, attend_one(*arrays), key="output", fact="three keys of width 2 give the weighted values")
+    for name, handle, array in zip("qKV", kept, arrays, strict=True):
+        yield agrees(subject, subject.read(handle), array, key=name, fact=f"{name} is as it was before the call")
+
+
 @stage(
     "another width", why="The scale is sqrt(D) for the D at hand, not the square root of 2 or of the number of keys."
 )
 def another_width(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    q, K, V = _case(rng, tokens=3, width=5)
-    got = subject.run(q, K, V)
-    yield agrees(subject, got, attend_one(q, K, V), key="output", fact="three keys of width 5 give the weighted values")
+    for tokens, width in ((3, 5), (13, 3)):
+        q, K, V = _case(rng, tokens, width)
+        K[2], K[1] = K[0], 0.0  # two equal keys, and one of zeros: each still counts
+        fact = f"{tokens} keys of width {width} give the weighted values"
+        yield agrees(subject, subject.run(q, K, V), attend_one(q, K, V), key="output", fact=fact)
 
 
 EXERCISE = Exercise(
@@ -57,7 +69,7 @@ EXERCISE = Exercise(
         "`np.exp(scores)` divided by its sum.",
         "The output is `weights @ V`: each value row times its weight, added up. Its shape is that of one value row.",
     ),
-    stages=(one_key, seven_keys, another_width),
+    stages=(one_key, seven_keys, inputs_untouched, another_width),
     reference=attend,
     mistakes=MISTAKES,
     variants=VARIANTS,

@@ -78,6 +78,21 @@ def negative(q, K, V):
     return _softmax(-(K @ q) / math.sqrt(len(q))) @ V
 
 
+def scales_keys_in_place(q, K, V):
+    K /= math.sqrt(len(q))
+    return _softmax(K @ q) @ V
+
+
+def weights_values_in_place(q, K, V):
+    V *= _softmax(K @ q / math.sqrt(len(q)))[:, None]
+    return V.sum(axis=0)
+
+
+def equal_keys_once(q, K, V):
+    _, rows = np.unique(K, axis=0, return_index=True)
+    return _softmax(K[rows] @ q / math.sqrt(len(q))) @ V[rows]
+
+
 MISTAKES = (
     Mistake(
         "no-scale", no_scale, "The scores are not divided by sqrt(D).", "seven keys", "several public course solutions"
@@ -132,6 +147,19 @@ MISTAKES = (
         "There is a softmax for each feature. A score is one number for each key: the sum over features, `K @ q`.",
         killed_by="seven keys",
     ),
+    Mistake(
+        "keys-changed",
+        scales_keys_in_place,
+        "The output is right, but K has been changed: `/=` works in place, and the caller needs K again.",
+        killed_by="inputs untouched",
+    ),
+    Mistake(
+        "values-changed",
+        weights_values_in_place,
+        "The output is right, but V has been changed: `*=` works in place, and the caller needs V again.",
+        killed_by="inputs untouched",
+    ),
+    Mistake("equal-keys-once", equal_keys_once, "Equal keys are counted once. Every token counts.", "another width"),
     Mistake(
         "returns-weights", returns_weights, "These are the weights, one for each key. Multiply: weights @ V.", "one key"
     ),

@@ -14,7 +14,7 @@ from autograde.finding import Finding
 from autograde.subject import Subject
 from kvlib.recompute import recompute_block
 
-WIDTH, TOKENS = 5, 7
+WIDTH, TOKENS = 5, 9
 
 
 def _tokens(rng: np.random.Generator) -> np.ndarray:
@@ -63,9 +63,24 @@ def one_row_each(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
     for t, rows in enumerate(held):
         where = f"after token {t + 1}"
         yield counts(subject, rows, t + 1, key="held", fact="the cache holds one row for each token", where=where)
-    for name in ("project_k", "project_v"):
+    for name in ("project_k", "project_v", "project_q"):
         rows = getattr(block.target, name).rows
         yield counts(subject, rows, TOKENS, key=name, fact=f"{TOKENS} tokens go through {name} once each")
+
+
+@stage("inputs untouched", why="The residual x is used again by whoever called; another block has other rows.")
+def inputs_untouched(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    model = small_model(rng, num_layers=2)
+    X = _tokens(rng)[:3]
+    caches = [LentCache(TOKENS, WIDTH), LentCache(TOKENS, WIDTH)]
+    want = [recompute_block(model.weights, layer, X) for layer in range(2)]
+    for t, x in enumerate(X):
+        for layer in range(2):
+            kept = subject.put(x)
+            got = subject.run(lend_block(model, layer), lend_cache(caches[layer]), kept)
+            fact = "two blocks, used in turn, each give their own output"
+            yield agrees(subject, got, want[layer][t], key=f"block {layer}", fact=fact)
+            yield agrees(subject, subject.read(kept), x, key="x", fact="x is as it was before the call")
 
 
 EXERCISE = Exercise(
@@ -84,7 +99,7 @@ EXERCISE = Exercise(
         "`h = block.norm(x)`; `cache.append(block.project_k(h), block.project_v(h))`; `K, V = cache.rows()`; "
         "`a = attend(block.project_q(h), K, V)`; `return block.finish(x, a)`.",
     ),
-    stages=(first_token, every_token, one_row_each),
+    stages=(first_token, every_token, inputs_untouched, one_row_each),
     reference=reference,
     mistakes=MISTAKES,
     variants=VARIANTS,

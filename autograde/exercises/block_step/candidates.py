@@ -123,6 +123,12 @@ def appends_twice(block, cache, x):
     return block.finish(x, _attend(block.project_q(h), *cache.rows()))
 
 
+def residual_in_place(block, cache, x):
+    out = _step(block, cache, x)
+    x += out - x  # the same array now holds the block's output
+    return x
+
+
 MISTAKES = (
     Mistake(
         "value-from-the-residual",
@@ -184,6 +190,12 @@ MISTAKES = (
         killed_by="first token",
     ),
     Mistake("query-as-key", query_as_key, "The query was cached where the key should be.", "every token"),
+    Mistake(
+        "x-changed",
+        residual_in_place,
+        "The output is right, but x itself has been changed: `+=` works in place on the caller's array.",
+        killed_by="inputs untouched",
+    ),
     Mistake(
         "projects-twice",
         projects_twice,

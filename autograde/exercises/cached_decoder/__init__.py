@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from autograde.exercises.cached_decoder.candidates import MISTAKES, VARIANTS
 from autograde.exercises.models import CONTEXT, VOCAB, MeteredModel, lend_model, small_model
 from autograde.expect import Trace, counts, equals, refuses
 from autograde.finding import Finding
-from autograde.subject import Subject
+from autograde.subject import LearnerRaised, Subject
 from autograde.value import Handle
 from kvlib.numpy_cache import CachedDecoder
 from kvlib.recompute import recompute_logits
@@ -20,9 +21,9 @@ RIGHT = "every logit vector equals full recomputation"
 
 
 def tokens_with_repeats(rng: np.random.Generator, count: int) -> list[int]:
-    """Random tokens; the first two are equal and not 0, so that a token is never its own position for long."""
-    first = int(rng.integers(2, VOCAB))
-    return [first, first, *(int(token) for token in rng.integers(0, VOCAB, size=count - 2))]
+    """Random tokens; two equal ones first, then 0 and the last of the vocabulary; none at its own position for long."""
+    first = int(rng.integers(2, VOCAB - 1))
+    return [first, first, 0, VOCAB - 1, *(int(token) for token in rng.integers(0, VOCAB, size=count))][:count]
 
 
 def run(subject: Subject, decoder: Handle, tokens: Sequence[int], first: int = 1) -> Trace:
@@ -53,18 +54,20 @@ def first_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     "every position", weight=2, why="Logits are compared, all of them: the best token can be right when they are wrong."
 )
 def every_position(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    metered = MeteredModel(small_model(rng, num_layers=1))
-    tokens = tokens_with_repeats(rng, 7)
-    yield agree(run(subject, subject.new(lend_model(metered), CONTEXT), tokens), metered, tokens)
+    metered = MeteredModel(small_model(rng, num_layers=1, max_len=13))
+    tokens = tokens_with_repeats(rng, 11)
+    yield agree(run(subject, subject.new(lend_model(metered), 13), tokens), metered, tokens)
 
 
-@stage("two blocks", why="Every block has keys and values of its own, so it needs a cache of its own.")
-def two_blocks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    metered = MeteredModel(small_model(rng, num_layers=2))
-    tokens = tokens_with_repeats(rng, 7)
-    decoder = subject.new(lend_model(metered), CONTEXT)
-    yield agree(run(subject, decoder, tokens), metered, tokens)
-    yield equals(subject, subject.length(decoder), 7, key="length", fact="len(decoder) is the number of tokens held")
+@stage("several blocks", why="Every block has keys and values of its own, so it needs a cache of its own.")
+def several_blocks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    for num_layers in (2, 3):
+        metered = MeteredModel(small_model(rng, num_layers=num_layers))
+        tokens = tokens_with_repeats(rng, 7)
+        decoder = subject.new(lend_model(metered), CONTEXT)
+        yield agree(run(subject, decoder, tokens), metered, tokens)
+        fact = "len(decoder) is the number of tokens held"
+        yield equals(subject, subject.length(decoder), 7, key="length", fact=fact, what=f"{num_layers} blocks")
 
 
 @stage("rows computed", why="Right logits are not enough: each block may project each token once.")
@@ -72,7 +75,7 @@ def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     metered = MeteredModel(small_model(rng, num_layers=2))
     tokens = tokens_with_repeats(rng, 7)
     yield agree(run(subject, subject.new(lend_model(metered), CONTEXT), tokens), metered, tokens)
-    for name in ("project_k", "project_v"):
+    for name in ("project_k", "project_v", "project_q"):
         for layer, rows in enumerate(metered.rows(name)):
             yield counts(
                 subject, rows, 7, key=name, fact=f"7 tokens go through {name} once each", where=f"block {layer}"
@@ -83,17 +86,22 @@ def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     "full", why="Past the end there is no position to embed and no room to store: an error is the only right answer."
 )
 def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for max_len in (CONTEXT, 5):
+    for max_len in (5, CONTEXT):
         metered = MeteredModel(small_model(rng, num_layers=2))
         tokens = tokens_with_repeats(rng, max_len)
         decoder = subject.new(lend_model(metered), max_len)
+
+        def go_on(decoder: Handle = decoder) -> None:
+            for _ in range(5):
+                with contextlib.suppress(LearnerRaised):
+                    subject.call(decoder, "step", 2)
+
         yield agree(run(subject, decoder, tokens), metered, tokens)
-        for extra in (max_len + 1, max_len + 2):
-            what = f"token {extra} with max_len {max_len}"
-            yield refuses(subject, decoder, "step", tokens[0], key=f"refusal {extra - max_len}", what=what)
-            length = subject.length(decoder)
+        for extra in (1, 2, 3):
+            what = f"token {max_len + extra} with max_len {max_len}"
+            yield refuses(subject, decoder, "step", tokens[0], key=f"refusal {extra}", what=what, after=go_on)
             fact = "a refused token changes nothing, not even len(decoder)"
-            yield equals(subject, length, max_len, key="length", fact=fact, what=f"after {what}")
+            yield equals(subject, subject.length(decoder), max_len, key="length", fact=fact, what=f"after {what}")
 
 
 @stage(
@@ -104,7 +112,7 @@ def bad_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     tokens = tokens_with_repeats(rng, 6)
     decoder = subject.new(lend_model(metered), CONTEXT)
     yield agree(run(subject, decoder, tokens[:3]), metered, tokens[:3])
-    for bad in (-1, VOCAB + 3, VOCAB):
+    for bad in (-1, -2, VOCAB + 3, VOCAB):
         what = f"token {bad} of a vocabulary of {VOCAB}"
         yield refuses(subject, decoder, "step", bad, key=f"token {bad}", what=what)
         fact = "a refused token changes nothing, not even len(decoder)"
@@ -113,20 +121,28 @@ def bad_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield agree(after, metered, tokens, start=3, fact="after refused tokens, the next right ones give right logits")
 
 
-@stage("reset", why="The next prompt is usually shorter, and begins at position 0 with every block empty.")
+@stage("reset", why="The next prompt begins at position 0 with every block empty; other decoders go on as they were.")
 def reset(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     metered = MeteredModel(small_model(rng, num_layers=2))
-    first, second = tokens_with_repeats(rng, CONTEXT), tokens_with_repeats(rng, 5)
-    decoder = subject.new(lend_model(metered), CONTEXT)
-    yield agree(run(subject, decoder, first), metered, first)
-    yield refuses(subject, decoder, "step", first[0], key="full", what=f"token {CONTEXT + 1} with max_len {CONTEXT}")
-    subject.call(decoder, "reset")
-    length = subject.length(decoder)
-    yield equals(
-        subject, length, 0, key="length", fact="after reset() the decoder holds no token", what="after reset()"
-    )
-    fact = "after reset() a second prompt gives the logits of a fresh decoder"
-    yield agree(run(subject, decoder, second), metered, second, fact=fact)
+    model, max_len = lend_model(metered), 5
+    decoder, other = subject.new(model, max_len), subject.new(model, max_len)
+    yield agree(run(subject, other, [3, 3]), metered, [3, 3])
+    first = tokens_with_repeats(rng, max_len)
+    second = [(first[0] + 1) % VOCAB, *first[1:3]]  # equal tokens at equal positions, after another one
+    for number, tokens in enumerate((first, second, first[::-1])):
+        fact = "after reset() a run gives the logits of a fresh decoder" if number else RIGHT
+        yield agree(run(subject, decoder, tokens), metered, tokens, fact=fact)
+        if len(tokens) == max_len:
+            what = f"token {max_len + 1} with max_len {max_len}, in run {number + 1}"
+            yield refuses(subject, decoder, "step", tokens[0], key=f"full {number}", what=what)
+        yield refuses(subject, decoder, "step", -1, key=f"bad {number}", what=f"token -1, in run {number + 1}")
+        subject.call(decoder, "reset")
+        length = subject.length(decoder)
+        yield equals(
+            subject, length, 0, key="length", fact="after reset() the decoder holds no token", what="after reset()"
+        )
+    rest = run(subject, other, [1, 6], first=3)
+    yield agree(rest, metered, [3, 3, 1, 6], start=2, fact="another decoder of the same model is not disturbed")
 
 
 EXERCISE = Exercise(
@@ -146,7 +162,7 @@ EXERCISE = Exercise(
         "x = block_step(block, cache, x)`, then `return model.unembed(x)`. Take `len(self)` before the loop: the first "
         "`append` changes it. `reset` resets every cache.",
     ),
-    stages=(first_token, every_position, two_blocks, rows_computed, full, bad_tokens, reset),
+    stages=(first_token, every_position, several_blocks, rows_computed, full, bad_tokens, reset),
     reference=CachedDecoder,
     mistakes=MISTAKES,
     variants=VARIANTS,

@@ -289,6 +289,80 @@ class ResetLengthOnly(Base):
         self.held = 0
 
 
+class TwoCachesOnly(Base):
+    """Two caches whatever the number of blocks; zip drops the rest of the blocks without a word."""
+
+    def __init__(self, model, max_len):
+        super().__init__(model, max_len)
+        self.keys, self.values = [[], []], [[], []]
+
+    def step(self, token):
+        self.refuse(token)
+        x = self.model.embed(token, self.held)
+        for layer, (block, _) in enumerate(zip(self.model.blocks, self.keys)):
+            x = self.block(layer, block, x)
+        self.held += 1
+        return self.model.unembed(x)
+
+
+class QueriesAgain(Base):
+    """Projects the queries of all old tokens again."""
+
+    def __init__(self, model, max_len):
+        super().__init__(model, max_len)
+        self.inputs = [[] for _ in model.blocks]
+
+    def block(self, layer, block, x):
+        self.inputs[layer].append(block.norm(x))
+        for h in self.inputs[layer][:-1]:
+            block.project_q(h)
+        return super().block(layer, block, x)
+
+    def reset(self):
+        super().reset()
+        self.inputs = [[] for _ in self.inputs]
+
+
+class CachesOnTheClass(Base):
+    """One set of caches for all decoders, emptied whenever a new one is made."""
+
+    shared: list = []
+
+    def __init__(self, model, max_len):
+        super().__init__(model, max_len)
+        self.shared[:] = zip(self.keys, self.values)
+
+    def block(self, layer, block, x):
+        self.keys[layer], self.values[layer] = self.shared[layer]
+        return super().block(layer, block, x)
+
+
+class ResetLosesTheLimit(Base):
+    def reset(self):
+        self.__init__(self.model, self.model.max_len)
+
+
+class ResetLosesTheChecks(Base):
+    again = False
+
+    def reset(self):
+        super().reset()
+        self.again = True
+
+    def refuse_token(self, token):
+        if not self.again:
+            super().refuse_token(token)
+
+
+class OneTooMany(Base):
+    """`>` where `>=` is meant."""
+
+    def refuse(self, token):
+        self.refuse_token(token)
+        if self.held > self.max_len:
+            raise ValueError("full")
+
+
 _POSITION = "The position of the newest token is the number of tokens held before it."
 
 MISTAKES = (
@@ -312,21 +386,30 @@ MISTAKES = (
     Mistake("stores-before-refusing", StoresBeforeRefusing,
             "The refused token is already in the caches: check before anything is written.", "bad tokens"),
     Mistake("one-cache-for-all-blocks", OneCacheForAll,
-            "All blocks share one cache. `[KVCache(...)] * n` is one cache n times: make one for each block.", "two blocks"),
+            "All blocks share one cache. `[KVCache(...)] * n` is one cache n times: make one for each block.", "several blocks"),
     Mistake("first-block-cached-only", CacheInFirstBlockOnly,
-            "Only the first block remembers: the others attend to the newest token alone.", "two blocks"),
-    Mistake("first-block-only", OnlyFirstBlock, "Only the first block is run.", "two blocks",
+            "Only the first block remembers: the others attend to the newest token alone.", "several blocks"),
+    Mistake("first-block-only", OnlyFirstBlock, "Only the first block is run.", "several blocks",
             "a course framework in which every layer used one block's weights"),
     Mistake("length-counts-blocks", CountsEveryBlock,
-            "The length moves on in every block: with two blocks it is twice as large. Once a step is right.", "two blocks"),
-    Mistake("blocks-reversed", BlocksReversed, "The blocks are run in reverse order.", "two blocks"),
+            "The length moves on in every block: with two blocks it is twice as large. Once a step is right.", "several blocks"),
+    Mistake("blocks-reversed", BlocksReversed, "The blocks are run in reverse order.", "several blocks"),
     Mistake("embedding-into-every-block", EveryBlockFromTheEmbedding,
-            "Every block gets the embedding. A block gets what the block before it gave.", "two blocks"),
+            "Every block gets the embedding. A block gets what the block before it gave.", "several blocks"),
     Mistake("best-token", BestToken, "The best token comes back. Return its logits, one for each token.", "first token"),
     Mistake("probabilities", Probabilities, "These are probabilities. Return the logits, before any softmax.", "first token"),
     Mistake("no-unembedding", NoUnembedding, "The last block's output comes back: model.unembed(x) is missing.", "first token"),
     Mistake("recomputes-everything", RecomputesEverything,
             "The logits are right, but every step runs all tokens through all blocks again: nothing is cached.", "rows computed"),
+    Mistake("two-caches-only", TwoCachesOnly,
+            "Only two blocks are run: there are two caches, and zip() stops at the shorter list.", "several blocks"),
+    Mistake("queries-again", QueriesAgain,
+            "Old queries are projected again at every step. A query is used once.", "rows computed"),
+    Mistake("caches-shared-by-all-decoders", CachesOnTheClass,
+            "Two decoders share their caches: they lie on the class, the module or the blocks. Keep them on self.", "reset"),
+    Mistake("reset-loses-the-limit", ResetLosesTheLimit, "After reset() there is room for more than max_len.", "reset"),
+    Mistake("reset-loses-the-checks", ResetLosesTheChecks, "After reset() bad tokens are no longer refused.", "reset"),
+    Mistake("one-too-many", OneTooMany, "One token too many is let in: the test for room is held >= max_len.", "full"),
     Mistake("reset-does-nothing", ResetDoesNothing, "reset() leaves the tokens in place.", "reset"),
     Mistake("reset-first-block-only", ResetFirstBlockOnly, "reset() empties the first block's cache only.", "reset"),
     Mistake("reset-length-only", ResetLengthOnly, "reset() sets the length to 0 but leaves the old rows in the caches.", "reset"),

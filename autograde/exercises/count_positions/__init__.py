@@ -28,7 +28,7 @@ def _ask(subject: Subject, prompt: int, new: int) -> Iterable[Finding]:
     got = subject.run(prompt, new)
     uncached, cached = _by_counting(prompt, new)
     call = f"count_positions({prompt}, {new})"
-    if not (isinstance(got, list) and len(got) == 2):
+    if half(got, 0) is got:
         yield equals(subject, got, f"({uncached}, {cached})", key="pair", fact="two counts come back", what=call)
         return
     yield equals(subject, half(got, 1), cached, key="cached", fact="the count with a cache is right", what=call)
@@ -40,13 +40,15 @@ def _ask(subject: Subject, prompt: int, new: int) -> Iterable[Finding]:
 )
 def prompt_of_one(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from _ask(subject, 1, 4)
+    yield from _ask(subject, 1, 1)
     yield from _ask(subject, 1, int(rng.choice([7, 11, 13])))
 
 
 @stage("a longer prompt", why="The prompt is pushed through once with a cache, and again at every step without one.")
 def longer_prompt(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from _ask(subject, int(rng.choice([11, 13, 17])), int(rng.choice([5, 7])))
-    yield from _ask(subject, 5, 1)
+    for prompt, new in ((5, 1), (4, 4), (3, 2)):
+        yield from _ask(subject, prompt, new)
 
 
 @stage("a real size", why="64 tokens of prompt, 1,024 new ones: this is where the factor of hundreds comes from.")

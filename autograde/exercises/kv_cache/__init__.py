@@ -3,67 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from autograde.exercise import Exercise, stage
 from autograde.exercises.kv_cache.candidates import MISTAKES, VARIANTS
-from autograde.expect import agrees, equals, half, refuses
+from autograde.expect import agrees, equals, half, is_pair, refuses
 from autograde.finding import Finding
 from autograde.subject import Subject
 from autograde.value import Handle
 from kvlib.numpy_cache import KVCache
 
-WIDTH = 3
 
-
-def _rows(rng: np.random.Generator, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    K, V = rng.normal(size=(2, tokens, WIDTH))
+def _rows(rng: np.random.Generator, tokens: int, width: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    K, V = rng.normal(size=(2, tokens, width))
     return K, V
 
 
 def _holds(subject: Subject, cache: Handle, K: np.ndarray, V: np.ndarray, when: str) -> Iterable[Finding]:
     """Whether the cache holds exactly these rows, and says so in its length."""
-    length = subject.length(cache)
-    yield equals(
-        subject, length, len(K), key=f"length {when}", fact="len(cache) is the number of tokens held", what=when
-    )
+    fact = "len(cache) is the number of tokens held"
+    yield equals(subject, subject.length(cache), len(K), key=f"length {when}", fact=fact, what=when)
     got = subject.call(cache, "rows")
-    for part, name, want in ((0, "K", K), (1, "V", V)):
+    yield is_pair(subject, got, key=f"pair {when}", what="rows() must return the pair (K, V)", where=when)
+    for part, name, want, other in ((0, "K", K, V), (1, "V", V, K)):
         fact = f"rows() gives the {name} rows held, oldest first"
-        finding = agrees(
-            subject,
-            half(got, part),
-            want,
-            key=f"{name} {when}",
-            fact=fact,
-            others={"the other array": V if part == 0 else K},
-        )
-        yield finding if finding.ok else Finding(**{**finding.__dict__, "where": f"{when}, {name} {finding.where}"})
+        others = {"the other array": other}
+        finding = agrees(subject, half(got, part), want, key=f"{name} {when}", fact=fact, others=others, exact=True)
+        yield finding if finding.ok else replace(finding, where=f"{when}, {name} {finding.where}".rstrip())
+
+
+def _append(subject: Subject, cache: Handle, K: np.ndarray, V: np.ndarray) -> None:
+    for k, v in zip(K, V, strict=True):
+        subject.call(cache, "append", k, v)
 
 
 @stage("append", why="Later steps read all rows, in order; rows that nobody wrote must never come back.")
 def append(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    K, V = _rows(rng, 7)
-    cache = subject.new(12, WIDTH)
-    for t in range(7):
-        subject.call(cache, "append", K[t], V[t])
-        yield from _holds(subject, cache, K[: t + 1], V[: t + 1], f"after token {t + 1}")
+    for max_len, width in ((12, 3), (8, 5)):
+        K, V = _rows(rng, 7, width)
+        cache = subject.new(max_len, width)
+        for t in range(8):
+            yield from _holds(subject, cache, K[:t], V[:t], f"after token {t}" if t else "in a new cache")
+            if t < 7:
+                subject.call(cache, "append", K[t], V[t])
 
 
 @stage("full", why="A cache that silently drops or overwrites a token gives wrong text without any error.")
 def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    K, V = _rows(rng, 7)
-    cache = subject.new(5, WIDTH)
-    for t in range(5):
-        subject.call(cache, "append", K[t], V[t])
-    yield from _holds(subject, cache, K[:5], V[:5], "after token 5 of 5")
+    K, V = _rows(rng, 8)
+    cache = subject.new(5, 3)
 
     def look() -> None:
         subject.length(cache)
         subject.call(cache, "rows")
 
-    for t in (5, 6):
+    _append(subject, cache, K[:5], V[:5])
+    yield from _holds(subject, cache, K[:5], V[:5], "after token 5 of 5")
+    for t in (5, 6, 7):
         what = f"token {t + 1} of a cache of 5"
         yield refuses(subject, cache, "append", K[t], V[t], key=f"token {t + 1}", what=what, after=look)
         yield from _holds(subject, cache, K[:5], V[:5], f"after the refusal of token {t + 1}")
@@ -72,21 +70,26 @@ def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 @stage("wrong shapes", why="NumPy would spread one number over a whole row without a word, and nobody would see it.")
 def wrong_shapes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     K, V = _rows(rng, 4)
-    cache = subject.new(7, WIDTH)
-    for t in range(2):
-        subject.call(cache, "append", K[t], V[t])
-    bad = (
-        ("a key of shape (1,)", K[2][:1], V[2]),
-        ("a value of shape (1,)", K[2], V[2][:1]),
-        ("a value of shape (5,)", K[2], np.ones(5)),
-        ("a key of shape (2, 3)", K[:2], V[2]),
-    )
-    for what, k, v in bad:
-        yield refuses(subject, cache, "append", k, v, key=what, what=f"{what} for width {WIDTH}")
-        yield from _holds(subject, cache, K[:2], V[:2], f"after refusing {what}")
-    for t in (2, 3):
-        subject.call(cache, "append", K[t], V[t])
-    yield from _holds(subject, cache, K, V, "after the next right token")
+    cache = subject.new(7, 3)
+    _append(subject, cache, K[:2], V[:2])
+    k, v = K[2], V[2]
+    for bad_k, bad_v in (
+        (k[:1], v),
+        (k, v[:1]),
+        (k, np.ones(5)),
+        (K[:2], v),
+        (k[:1], v[:1]),
+        (k[:2], v[:2]),
+        (k[None, :], v[None, :]),
+        (k[:, None], v[:, None]),
+        (np.array(5.0), np.array(6.0)),
+        (K[:3], V[:3]),
+    ):
+        what = f"append() of shapes {np.shape(bad_k)} and {np.shape(bad_v)} for width 3"
+        yield refuses(subject, cache, "append", bad_k, bad_v, key=what, what=what)
+        yield from _holds(subject, cache, K[:2], V[:2], f"after refusing shapes {np.shape(bad_k)}, {np.shape(bad_v)}")
+    _append(subject, cache, K[2:], V[2:])
+    yield from _holds(subject, cache, K, V, "after the next right tokens")
 
 
 @stage(
@@ -94,12 +97,15 @@ def wrong_shapes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
 )
 def reused_arrays(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     K, V = _rows(rng, 3)
-    cache = subject.new(7, WIDTH)
+    cache = subject.new(7, 3)
     k, v = subject.put(K[0]), subject.put(V[0])
     for t in range(3):
         subject.fill(k, K[t])
         subject.fill(v, V[t])
         subject.call(cache, "append", k, v)
+        for name, kept, row in (("k", k, K[t]), ("v", v, V[t])):
+            fact = f"append() leaves {name} as it was"
+            yield agrees(subject, subject.read(kept), row, key=f"caller's {name}", fact=fact)
     subject.fill(k, float("nan"))
     subject.fill(v, float("nan"))
     yield from _holds(subject, cache, K, V, "after the caller reused its arrays")
@@ -107,18 +113,20 @@ def reused_arrays(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
 
 @stage("reset", why="The next prompt may be shorter, and must not see a row of the one before.")
 def reset(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    K, V = _rows(rng, 8)
-    cache, other = subject.new(5, WIDTH), subject.new(5, WIDTH)
-    subject.call(other, "append", K[7], V[7])
-    for t in range(5):
-        subject.call(cache, "append", K[t], V[t])
-    yield from _holds(subject, cache, K[:5], V[:5], "before reset()")
-    subject.call(cache, "reset")
-    yield from _holds(subject, cache, K[:0], V[:0], "after reset()")
-    for t in (5, 6):
-        subject.call(cache, "append", K[t], V[t])
-    yield from _holds(subject, cache, K[5:7], V[5:7], "in the second run")
-    yield from _holds(subject, other, K[7:], V[7:], "in another cache")
+    K, V = _rows(rng, 13)
+    cache, other = subject.new(5, 3), subject.new(5, 3)
+    _append(subject, other, K[12:], V[12:])
+    _append(subject, cache, K[:4], V[:4])
+    yield from _holds(subject, cache, K[:4], V[:4], "before reset()")
+    for run, rows in enumerate((slice(4, 6), slice(6, 11)), start=2):
+        subject.call(cache, "reset")
+        yield from _holds(subject, cache, K[:0], V[:0], f"after reset() number {run - 1}")
+        _append(subject, cache, K[rows], V[rows])
+        yield from _holds(subject, cache, K[rows], V[rows], f"in run {run}")
+    what = "token 6 of a cache of 5, after reset()"
+    yield refuses(subject, cache, "append", K[11], V[11], key="full again", what=what)
+    yield from _holds(subject, cache, K[6:11], V[6:11], "after that refusal")
+    yield from _holds(subject, other, K[12:], V[12:], "in another cache")
 
 
 EXERCISE = Exercise(

@@ -218,6 +218,33 @@ class SharedArrays(Base):
         self.V = self.shared.setdefault(("V", max_len), self.V)
 
 
+class ShapesEqualOnly(Base):
+    """Compares the shapes of k and v with each other, not with the width."""
+
+    def refuse(self, k, v):
+        super().refuse(np.zeros(self.width), np.zeros(self.width))
+        if np.shape(k) != np.shape(v) or np.size(k) not in (1, self.width):
+            raise ValueError("shapes differ")
+
+    def write(self, i, k, v):
+        self.K[i], self.V[i] = np.ravel(k), np.ravel(v)
+
+
+class SizeOnly(Base):
+    def refuse(self, k, v):
+        super().refuse(np.zeros(self.width), np.zeros(self.width))
+        if np.size(k) != self.width or np.size(v) != self.width:
+            raise ValueError("size")
+
+    def write(self, i, k, v):
+        self.K[i], self.V[i] = np.ravel(k), np.ravel(v)
+
+
+class ResetLosesTheLimit(Base):
+    def reset(self):
+        self.__init__(10 * self.max_len, self.width)
+
+
 MISTAKES = (
     Mistake(
         "whole-buffer",
@@ -297,6 +324,16 @@ MISTAKES = (
         "The caller's own arrays are kept, not copies: when the caller reuses them, every kept row changes.",
         killed_by="reused arrays",
     ),
+    Mistake(
+        "compares-k-with-v-only",
+        ShapesEqualOnly,
+        "k and v are compared with each other, not with (width,): two wrong shapes that agree get through.",
+        killed_by="wrong shapes",
+    ),
+    Mistake(
+        "size-for-shape", SizeOnly, "The sizes are checked, the shapes are not: (1, 3) gets through.", "wrong shapes"
+    ),
+    Mistake("reset-loses-the-limit", ResetLosesTheLimit, "After reset() there is room for more than max_len.", "reset"),
     Mistake("reset-does-nothing", ResetForgetsNothing, "reset() leaves the tokens in place.", "reset"),
     Mistake(
         "reset-keeps-values",

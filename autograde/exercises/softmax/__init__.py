@@ -26,11 +26,10 @@ def one_row(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("each row by itself", why="Every row belongs to another query: no row may change another.")
 def rows_apart(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    scores = rng.normal(size=(3, 5)) + np.array([[0.0], [2.0], [-3.0]])
-    got = subject.run(scores)
-    yield agrees(
-        subject, got, softmax_rows(scores), key="rows", fact="each row gives its own softmax", columns="column"
-    )
+    for shape in ((3, 5), (5, 2)):
+        scores = rng.normal(size=shape) + np.linspace(-3.0, 2.0, shape[0])[:, None]
+        want, fact = softmax_rows(scores), "each row gives its own softmax"
+        yield agrees(subject, subject.run(scores), want, key="rows", fact=fact, columns="column")
 
 
 @stage(
@@ -39,20 +38,21 @@ def rows_apart(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 def large_scores(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     small = np.round(64 * rng.normal(size=(2, 3))) / 64  # so that float32 holds the large scores exactly too
     scores = small + np.array([[1000.0], [-1000.0]])
+    scores = np.vstack([scores, [-1000.0, 0.0, 1000.0], [1000.0, -1000.0, -1000.0], [3000.0, 3001.0, 2999.0]])
     got = subject.run(scores)
     yield agrees(
         subject,
         got,
         softmax_rows(scores),
         key="large",
-        fact="scores near 1000 and -1000 stay finite and right",
+        fact="scores of a thousand, up and down, stay finite and right",
         columns="column",
     )
 
 
 @stage("input untouched", why="The caller may still need the scores.")
 def input_untouched(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    scores = rng.normal(size=(2, 5))
+    scores = np.round(64 * rng.normal(size=(2, 5))) / 64 + np.array([[0.0], [700.0]])
     kept = subject.put(scores)
     got = subject.run(kept)
     yield agrees(subject, got, softmax_rows(scores), key="weights", fact="the weights are right", columns="column")

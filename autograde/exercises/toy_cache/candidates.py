@@ -133,7 +133,7 @@ class EmptiesTheShared(SharedLists):
 
 class AttendsFirst(Base):
     def step(self, x):
-        output = self.look(x) if self.keys else np.zeros(len(x))
+        output = self.look(x) if self.keys else np.zeros(len(self.project_q(x)))
         self.keep(x)
         return output
 
@@ -162,6 +162,29 @@ class FirstQueryAlways(Base):
         if self.query is None:
             self.query = self.project_q(x)
         return _attend(self.query, self.keys, self.values)
+
+
+class ScaleOfTheToken(Base):
+    """sqrt(len(x)) where sqrt(len(q)) is meant: the same as long as width and D are equal."""
+
+    def look(self, x):
+        q = self.project_q(x)
+        return _attend(q * np.sqrt(len(q) / len(x)), self.keys, self.values)
+
+
+class EqualTokensOnce(Base):
+    """Rows in a dictionary keyed by the token: an equal token overwrites the one before."""
+
+    def __init__(self, *projections):
+        super().__init__(*projections)
+        self.rows = {}
+
+    def __len__(self):
+        return len(self.rows)
+
+    def keep(self, x):
+        self.rows[tuple(x)] = self.project_k(x), self.project_v(x)
+        self.keys, self.values = zip(*self.rows.values())
 
 
 class NoScale(Base):
@@ -233,7 +256,7 @@ MISTAKES = (
         "keeps-inputs",
         KeepsInputs,
         "The token itself is kept in place of its key: it was never projected.",
-        "every step",
+        "first token",
     ),
     Mistake(
         "keeps-inputs-as-values",
@@ -289,6 +312,18 @@ MISTAKES = (
         killed_by="every step",
     ),
     Mistake("no-scale", NoScale, "The scores are not divided by sqrt(D).", "every step"),
+    Mistake(
+        "scale-of-the-token",
+        ScaleOfTheToken,
+        "The scores are divided by the square root of len(x). D is the width of a query: len(q).",
+        killed_by="every step",
+    ),
+    Mistake(
+        "equal-tokens-once",
+        EqualTokensOnce,
+        "A token that comes twice is kept once only. Every token counts, also one seen before.",
+        killed_by="every step",
+    ),
     Mistake("lists-swapped", SwappedLists, "Keys are used as values and values as keys.", "first token"),
     Mistake("length-stands-still", NeverLonger, "len(cache) does not count the tokens held.", "two caches"),
 )
@@ -330,7 +365,7 @@ class Stacked(Base):
         k, v = self.project_k(x), self.project_v(x)
         self.cache["k"] = np.vstack([self.cache["k"], k]) if self.cache else k
         self.cache["v"] = np.vstack([self.cache["v"], v]) if "v" in self.cache else v
-        scores = self.project_q(x) @ self.cache["k"].T / np.sqrt(x.shape[1])
+        scores = self.project_q(x) @ self.cache["k"].T / np.sqrt(k.shape[1])
         weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
         return weights @ self.cache["v"]
 

@@ -5,6 +5,7 @@ The decoders under test stay in the trusted process: the learner's test sees pro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,11 @@ from autograde.exercises.cached_decoder import candidates as decoders
 from autograde.exercises.models import CONTEXT, VOCAB, MeteredModel, small_model
 from autograde.exercises.write_the_test.candidates import MISTAKES, VARIANTS, reference
 from autograde.exercises.write_the_test.tricky import (
+    CountsBadTokens,
+    DropsZero,
+    NoLimitAfterReset,
+    TypeErrorWhenFull,
+    WrongLogit,
     EqualTokens,
     LoweredLogits,
     NaNLogits,
@@ -37,27 +43,52 @@ RIGHT = (
 )
 
 
+class Watched:
+    """A decoder under test: gives logits as arrays of shape (vocab_size,), and counts what the test tries."""
+
+    def __init__(self, decoder: Any, calls: Counter[str]) -> None:
+        self.decoder, self.calls = decoder, calls
+
+    def __len__(self) -> int:
+        return len(self.decoder)
+
+    def step(self, token: int) -> np.ndarray:
+        """The logits, whatever the decoder's own layout is."""
+        self.calls["step"] += 1
+        self.calls["full"] += len(self.decoder) >= CONTEXT
+        self.calls["bad"] += not 0 <= token < VOCAB
+        self.calls["-1"] += token < 0
+        self.calls["V"] += token == VOCAB
+        return np.asarray(self.decoder.step(token), dtype=np.float64).reshape(-1)
+
+    def reset(self) -> None:
+        """Start again."""
+        self.calls["reset"] += 1
+        self.decoder.reset()
+
+
 class Tried:
     """Runs the learner's test on decoders, and words the findings."""
 
     def __init__(self, subject: Subject, model: Decoder) -> None:
         self.subject, self.model = subject, model
         self.bare = MeteredModel(model, metered=False)
-        self.made = self.asked = 0  # decoders made, and recomputations asked for, by one run of the test
+        self.calls: Counter[str] = Counter()  # what one run of the learner's test does
         self.known: dict[tuple[int, ...], np.ndarray] = {}  # tests ask for the same tokens again and again
 
     def verdict_on(self, build: Callable[[Any, int], Any]) -> Any:
         """What the learner's test says of decoders made by `build`."""
 
-        self.made = self.asked = 0
+        self.calls = Counter()
 
         def make_decoder() -> Trusted:
-            self.made += 1
-            return Trusted(build(self.bare, CONTEXT), ("step", "reset", "__len__"), name="Decoder")
+            self.calls["made"] += 1
+            decoder = Watched(build(self.bare, CONTEXT), self.calls)
+            return Trusted(decoder, ("step", "reset", "__len__"), name="Decoder")
 
         def recompute(tokens: Sequence[int]) -> np.ndarray:
-            self.asked += 1
-            asked = tuple(int(token) for token in tokens)
+            self.calls["recomputed"] += 1
+            asked = tuple(int(token) for token in _listed(tokens))
             if not all(0 <= token < VOCAB for token in asked):
                 raise ValueError(f"recompute takes tokens from 0 to {VOCAB - 1}, got {list(asked)}")
             if not 1 <= len(asked) <= CONTEXT:
@@ -68,18 +99,18 @@ class Tried:
 
         return self.subject.run(make_decoder, recompute, VOCAB, CONTEXT)
 
-    def accepted(self) -> Iterable[Finding]:
-        """Right decoders, however they are built, must be accepted."""
-        for how, build in RIGHT:
-            yield self._said(self.verdict_on(build), True, f"accepted {how}", f"a right decoder, {how}, is accepted")
-
-    def rejected(self, *wrong: tuple[str, Callable[[Any, int], Any]]) -> Iterable[Finding]:
-        """Wrong decoders must be rejected; so that rejecting everything earns nothing, right ones come first."""
-        yield from self.accepted()
-        for fault, build in wrong:
-            yield self._said(
-                self._verdict_or_raised(build), False, f"rejected {fault}", f"a decoder is rejected {fault}"
-            )
+    def told_apart(self, rng: np.random.Generator, *wrong: tuple[str, Callable[[Any, int], Any]]) -> Iterable[Finding]:
+        """Right decoders must be accepted and wrong ones rejected. They come shuffled: no fixed list of answers fits."""
+        right = [(how, build, True) for how, build in RIGHT]
+        candidates = [*right, *((fault, build, False) for fault, build in wrong)]
+        for i in rng.permutation(len(candidates)):
+            what, build, want = candidates[i]
+            if want:
+                fact = f"a right decoder ({what}) is accepted"
+                yield self._said(self.verdict_on(build), True, f"accepted {what}", fact)
+            else:
+                fact = f"a decoder {what} is rejected"
+                yield self._said(self._verdict_or_raised(build), False, f"rejected {what}", fact)
 
     def _verdict_or_raised(self, build: Callable[[Any, int], Any]) -> Any:
         """A test that raises on a wrong decoder, as an assertion does, has rejected it."""
@@ -93,7 +124,8 @@ class Tried:
     def _said(self, got: Any, want: bool, key: str, fact: str) -> Finding:
         if isinstance(got, bool) and got == want:
             return held(key, fact)
-        events, used = len(self.subject.record), (self.made > 0, self.asked > 0)
+        events = len(self.subject.record)
+        used = tuple(self.calls[what] > 0 for what in ("made", "recomputed", "step", "reset", "bad", "-1", "V", "full"))
         if not isinstance(got, bool):
             shown = "None: is a `return` missing?" if got is None else str(got)[:40]
             return Finding(
@@ -109,6 +141,12 @@ class Tried:
         return Finding(False, key, f"not so: {fact}", "", str(want), str(got), events=events, seen=used)
 
 
+def _listed(tokens: Any) -> list:
+    if not isinstance(tokens, list | np.ndarray):
+        raise TypeError("recompute takes a list of tokens")
+    return list(tokens)
+
+
 def tried(subject: Subject, rng: np.random.Generator) -> Tried:
     """The learner's test and a fresh model of two blocks."""
     return Tried(subject, small_model(rng, num_layers=2))
@@ -119,19 +157,23 @@ def tried(subject: Subject, rng: np.random.Generator) -> Tried:
     why="A test that rejects float32 rounding or another design sends people after bugs that are not there.",
 )
 def right_ones(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    yield from tried(subject, rng).rejected(("that always answers zeros", _zeros))
+    yield from tried(subject, rng).told_apart(rng, ("that always answers zeros", _zeros))
 
 
 @stage(
     "logits", why="A decoder can choose the right token for a while with wrong logits. Compare the logits, all of them."
 )
 def logits(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    yield from tried(subject, rng).rejected(
+    yield from tried(subject, rng).told_apart(
+        rng,
         ("with one logit too large but the best token right", RaisedLogit),
         ("with logits too small but the best token right", LoweredLogits),
         ("whose logits are in the wrong order", RolledLogits),
         ("that answers probabilities", decoders.Probabilities),
         ("that answers NaN", NaNLogits),
+        ("with one wrong logit, the first", WrongLogit.of(0)),
+        ("with one wrong logit, the last", WrongLogit.of(VOCAB - 1)),
+        ("with one wrong logit, in the middle", WrongLogit.of(VOCAB // 2)),
     )
 
 
@@ -140,19 +182,22 @@ def logits(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     why="A cache can be right for a while: every position must be compared, on tokens that give it away.",
 )
 def every_position(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    yield from tried(subject, rng).rejected(
+    yield from tried(subject, rng).told_apart(
+        rng,
         ("whose position is always 0", decoders.PositionZero),
         ("whose second block remembers nothing", decoders.CacheInFirstBlockOnly),
         ("whose position is the token", decoders.PositionIsToken),
         ("that is wrong at the second position only", WrongOnce),
         ("that goes wrong only when a token comes twice", EqualTokens),
         ("that goes wrong at the last position only", WrongAtTheEnd),
+        ("that drops token 0", DropsZero),
     )
 
 
 @stage("refusals", why="A cache that takes one token too many is the bug that no comparison of right runs can show.")
 def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    yield from tried(subject, rng).rejected(
+    yield from tried(subject, rng).told_apart(
+        rng,
         ("that drops its oldest token when it is full", decoders.SlidesWhenFull),
         ("that repeats its last answer when it is full", decoders.SilentWhenFull),
         ("that raises IndexError when it is full", decoders.NeverFull),
@@ -160,6 +205,8 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         ("that takes token -1", decoders.NegativeTokens),
         ("that raises IndexError past the vocabulary", decoders.LargeTokens),
         ("that moves a bad token into the vocabulary", decoders.ClampsTokens),
+        ("that counts a refused bad token", CountsBadTokens),
+        ("that raises TypeError when it is full", TypeErrorWhenFull),
         ("whose logits are wrong after a refused token", WrongAfterRefusal),
     )
 
@@ -168,10 +215,12 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     "second run", why="Caches that are right once and wrong after reset() are common, and seen only by running twice."
 )
 def second_run(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    yield from tried(subject, rng).rejected(
+    yield from tried(subject, rng).told_apart(
+        rng,
         ("whose reset() keeps the old rows", decoders.ResetLengthOnly),
         ("whose reset() empties the first block only", decoders.ResetFirstBlockOnly),
         ("whose reset() does nothing", decoders.ResetDoesNothing),
+        ("that has no limit after reset()", NoLimitAfterReset),
     )
 
 

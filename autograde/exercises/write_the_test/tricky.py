@@ -53,8 +53,8 @@ class EqualTokens(Base):
     before = None
 
     def step(self, token):
-        again, self.before = token == self.before, token
         logits = super().step(token)
+        again, self.before = token == self.before, token
         if again:
             for rows in (*self.keys, *self.values):
                 rows.pop()
@@ -82,3 +82,61 @@ class WrongAfterRefusal(Base):
             for rows in (*self.keys, *self.values):
                 rows[-1:] = rows[-2:-1]
             raise
+
+
+class WrongLogit(Base):
+    """One logit, always the same one, is wrong by a hundredth."""
+
+    wrong = 0
+
+    @classmethod
+    def of(cls, wrong):
+        """A decoder whose logit number `wrong` is off."""
+        return type("WrongLogit", (cls,), {"wrong": wrong})
+
+    def step(self, token):
+        logits = np.array(super().step(token))
+        logits[self.wrong] += 0.01 if len(self) % 2 else -0.01
+        return logits
+
+
+class DropsZero(Base):
+    """`if token:` where `if token is not None:` is meant: token 0 counts but is not stored."""
+
+    def step(self, token):
+        logits = super().step(token)
+        if not token:
+            for rows in (*self.keys, *self.values):
+                rows.pop()
+        return logits
+
+
+class CountsBadTokens(Base):
+    """A refused bad token is counted."""
+
+    def refuse_token(self, token):
+        try:
+            super().refuse_token(token)
+        except ValueError:
+            self.held += 1
+            raise
+
+
+class TypeErrorWhenFull(Base):
+    """Falls over an empty slot instead of refusing."""
+
+    def refuse(self, token):
+        self.refuse_token(token)
+        if self.held >= self.max_len:
+            raise TypeError("'NoneType' object does not support item assignment")
+
+
+class NoLimitAfterReset(Base):
+    """The limit is lost in reset(): then the position table's IndexError, or nothing, is all there is."""
+
+    def reset(self):
+        super().reset()
+        self.max_len = 10**6
+
+    def position(self, token):
+        return min(self.held, self.model.max_len - 1)

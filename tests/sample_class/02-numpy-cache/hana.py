@@ -78,7 +78,7 @@ def accepts(make_decoder, recompute, vocab_size, max_len):
 
     size, room = vocab_size, max_len
     first = [size - 1, size - 1, *((3 * t + 1) % size for t in range(room - 2))]
-    second = [(5 * t + 2) % size for t in range(room // 2)]
+    second = [(5 * t + 2) % size for t in range(room)]
     decoder = make_decoder()
     if not same(decoder, first[:3]):
         return False
@@ -89,4 +89,4 @@ def accepts(make_decoder, recompute, vocab_size, max_len):
     if not refused(decoder, first[0]) or not refused(decoder, first[0]):
         return False
     decoder.reset()
-    return len(decoder) == 0 and same(decoder, second) and len(decoder) == len(second)
+    return len(decoder) == 0 and same(decoder, second) and len(decoder) == room and refused(decoder, second[0])
