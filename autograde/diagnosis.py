@@ -124,8 +124,6 @@ def same_tree(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(same_tree(a[key], b[key]) for key in a)
     x, y = _numbers(a), _numbers(b)
     if x is not None and y is not None:
-        if "b" in (x.dtype.kind, y.dtype.kind) and x.dtype.kind != y.dtype.kind:
-            return False  # True is not the number 1: another mistake
         return _same_numbers(x, y)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(same_tree(x, y) for x, y in zip(a, b, strict=True))
@@ -143,6 +141,8 @@ def _numbers(tree: Any) -> np.ndarray | None:
 
 
 def _same_numbers(x: np.ndarray, y: np.ndarray) -> bool:
+    if (x.dtype.kind == "b") != (y.dtype.kind == "b"):
+        return False  # True is not the number 1: another mistake
     if x.shape != y.shape:
         if x.size != y.size or tuple(n for n in x.shape if n != 1) != tuple(n for n in y.shape if n != 1):
             return False

@@ -7,7 +7,6 @@ work; the mutation suite runs the same stages on its reference, its mistakes and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +54,10 @@ class Mistake:
     leaks: bool = False  # its state survives from one object to the next, so that no two runs of it are alike
 
     def fresh(self) -> Any:
-        """The candidate as it was before anything ran: where state leaks, a subclass with lists of its own."""
+        """The candidate as it was before anything ran: where state leaks, a subclass with empty lists of its own."""
         if not self.leaks:
             return self.candidate
-        own = {name: deepcopy(value) for name, value in vars(self.candidate).items() if isinstance(value, list | dict)}
+        own = {name: type(value)() for name, value in vars(self.candidate).items() if isinstance(value, list | dict)}
         return type(self.candidate.__name__, (self.candidate,), own)
 
 

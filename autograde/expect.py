@@ -103,7 +103,7 @@ def agrees(
     others: Mapping[str, np.ndarray] | None = None,
     exact: bool = False,
 ) -> Finding:
-    """Whether one array that came back equals the right one; with `exact`, extra axes of length one are not overlooked."""
+    """Whether one array that came back equals the right one; `exact`: extra axes of length one count."""
     if exact and isinstance(got, np.ndarray) and got.ndim != np.ndim(want) and got.size > 0:
         complaint = f"returned shape {got.shape}, wanted {np.shape(want)}"
         return Finding(False, key, complaint, events=len(subject.record))

@@ -141,7 +141,6 @@ def test_trees_that_hold_the_same(a, b) -> None:
     ("a", "b"),
     [
         (ARRAY, ARRAY * 1.001),
-        (True, 1),
         (ARRAY, np.array([1.0, 2.0, 3.0])),
         (ARRAY, None),
         (np.zeros((2, 3)), np.zeros((3, 2))),
@@ -149,6 +148,8 @@ def test_trees_that_hold_the_same(a, b) -> None:
         (np.array([np.inf]), np.array([-np.inf])),
         (np.array([np.inf]), np.array([1.0])),
         ("1", 1),
+        (True, 1),
+        (ARRAY > 0, np.ones((1, 2))),
         ("x", "y"),
         ([1, [2, 3]], [1, [2, 4]]),
         ([None], [None, None]),

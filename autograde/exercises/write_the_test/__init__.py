@@ -18,16 +18,16 @@ from autograde.exercises.write_the_test.candidates import MISTAKES, VARIANTS, re
 from autograde.exercises.write_the_test.tricky import (
     CountsBadTokens,
     DropsZero,
-    NoLimitAfterReset,
-    TypeErrorWhenFull,
-    WrongLogit,
     EqualTokens,
     LoweredLogits,
     NaNLogits,
+    NoLimitAfterReset,
     RaisedLogit,
     RolledLogits,
+    TypeErrorWhenFull,
     WrongAfterRefusal,
     WrongAtTheEnd,
+    WrongLogit,
     WrongOnce,
 )
 from autograde.finding import Finding, held
@@ -100,7 +100,7 @@ class Tried:
         return self.subject.run(make_decoder, recompute, VOCAB, CONTEXT)
 
     def told_apart(self, rng: np.random.Generator, *wrong: tuple[str, Callable[[Any, int], Any]]) -> Iterable[Finding]:
-        """Right decoders must be accepted and wrong ones rejected. They come shuffled: no fixed list of answers fits."""
+        """Right decoders must be accepted and wrong ones rejected. They come shuffled: no fixed list fits."""
         right = [(how, build, True) for how, build in RIGHT]
         candidates = [*right, *((fault, build, False) for fault, build in wrong)]
         for i in rng.permutation(len(candidates)):
