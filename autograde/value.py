@@ -85,7 +85,7 @@ class _Copy:
             return known
         if isinstance(value, str):
             return str(value)[:MAX_TEXT]
-        if isinstance(value, (list, tuple, dict)):
+        if isinstance(value, (list, tuple, dict, range)):
             return self._items(value, depth)
         if isinstance(value, np.generic):
             return _plain_scalar(value)
@@ -95,7 +95,7 @@ class _Copy:
             return _plain_tensor(value)
         return Opaque(kind.__name__)
 
-    def _items(self, value: list | tuple | dict, depth: int) -> Any:
+    def _items(self, value: list | tuple | dict | range, depth: int) -> Any:
         self.left -= len(value)
         if self.left < 0:
             return Opaque(f"{type(value).__name__} of too many items")

@@ -138,7 +138,7 @@ class Tried:
                 events=events,
                 seen=used,
             )
-        return Finding(False, key, f"not so: {fact}", "", str(want), str(got), events=events, seen=used)
+        return Finding(False, key, f"does not hold: {fact}", "", str(want), str(got), events=events, seen=used)
 
 
 def _listed(tokens: Any) -> list:
