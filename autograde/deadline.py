@@ -75,7 +75,8 @@ def time_limit(seconds: float, may_trace: Callable[[FrameType], bool] = lambda f
     """Raise `TimeUp` inside the block after `seconds`, where `can_stop()`; otherwise do nothing.
 
     Code that catches `TimeUp` with a bare `except:` is interrupted again, on the next line it runs outside its own
-    `try`. `may_trace(frame)` says for which frames. An alarm that was set before is set again afterwards.
+    `try`. Two such loops, one around the other, that also keep every exception they catch are beyond this.
+    `may_trace(frame)` says for which frames. An alarm that was set before is set again afterwards.
     """
     if not can_stop():
         yield

@@ -51,21 +51,21 @@ class Trace:
         With `part`, each value is a pair and only that half of it is compared. Raises the `LearnerRaised` of a call
         when all that came before it was right.
         """
-        marks, broken, note = [], None, ""
-        for i, (value, row) in enumerate(zip(self.values, want, strict=False)):
-            if part is not None:
-                value = half(value, part)
-            finding = _agree(value, row, key, fact, columns, _others(want, i, self.axis, self.first))
-            marks.append(finding.ok)
-            note = note or finding.note
-            broken = broken or (None if finding.ok else (i, finding))
-        if broken is None:
+        values = self.values if part is None else [half(value, part) for value in self.values]
+        marks, note = [], ""
+        for value, row in zip(values, want, strict=False):
+            array, _ = as_array(value, row.shape)
+            marks.append(array is not None and first_difference(array, row) is None)
+            if marks[-1]:
+                note = note or rounding_note(array, row)
+        if all(marks):
             if self.error is not None:
                 position = self.first + len(self.values)
                 self.error.args = (f"at {self.axis} {position}: {self.error}",)
                 raise self.error
             return held(key, fact, note)
-        i, finding = broken
+        i = marks.index(False)
+        finding = _agree(values[i], want[i], key, fact, columns, _others(want, i, self.axis, self.first))
         where = f"{self.axis} {self.first + i}" + (f", {finding.where}" if finding.where else "")
         return Finding(
             False,

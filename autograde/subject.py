@@ -158,18 +158,18 @@ class Subject(ABC):
             if name is not None and name not in trusted.methods:
                 raise AttributeError(f"{name} is not lent")
             function: Callable[..., Any] = trusted.target if name is None else getattr(trusted.target, name)
-            args = [self._returned(tree) for tree in request["args"]]
-            kwargs = {key: self._returned(tree) for key, tree in request["kwargs"].items()}
+            args, kwargs = self._returned(request["args"]), self._returned(request["kwargs"])
             return {"value": self._lend(function(*args, **kwargs))}
         except Exception as error:
             return {"raised": {"kind": _builtin_kind(error), "message": str(error)}}
 
     def _returned(self, tree: Any) -> Any:
-        if isinstance(tree, list):
+        kind = type(tree)
+        if kind is list:
             return [self._returned(item) for item in tree]
-        if isinstance(tree, dict):
+        if kind is dict:
             return {key: self._returned(item) for key, item in tree.items()}
-        return self._lent[tree.id].target if isinstance(tree, Lent) else tree
+        return self._lent[tree.id].target if kind is Lent else tree
 
 
 def _builtin_kind(error: Exception) -> str:

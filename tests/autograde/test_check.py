@@ -268,7 +268,6 @@ def test_nothing_reaches_stderr(checked, monkeypatch) -> None:
     """One warning, one log record or one print to stderr inside the work was worth all marks in nbgrader."""
     handler = logging.StreamHandler(sys.stderr)  # as logging.basicConfig() in an earlier cell makes it
     monkeypatch.setattr(logging.root, "handlers", [handler])
-    old = np.seterr(all="raise")
 
     def loud(q, K, V):
         warnings.warn("mind the step", stacklevel=1)
@@ -276,12 +275,23 @@ def test_nothing_reaches_stderr(checked, monkeypatch) -> None:
         print("printed", file=sys.stderr)
         return attend(q, K, V)
 
-    try:
-        assert checked("1.1", loud).points == load()["1.1"].points
-        assert np.geterr()["over"] == "raise", "the notebook's own settings are back"
-    finally:
-        np.seterr(**old)
+    assert checked("1.1", loud).points == load()["1.1"].points
     assert logging.root.isEnabledFor(logging.WARNING)
+
+
+def test_what_the_notebook_made_an_error_is_none_here(checked) -> None:
+    """A cell far above with np.seterr(all="raise") or simplefilter("error") took marks, and broke the oracle."""
+
+    def careless(q, K, V):
+        warnings.warn("mind the step", stacklevel=1)
+        assert np.exp(-1e5) == 0.0  # an underflow
+        assert np.isinf(np.float64(1) / 0)
+        return attend(q, K, V)
+
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert checked("1.1", careless).points == load()["1.1"].points
+        assert np.geterr()["over"] == "raise", "the notebook's own settings are back"
 
 
 def test_objects_are_let_go_in_silence(checked) -> None:

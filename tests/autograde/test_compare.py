@@ -77,8 +77,8 @@ def test_rounding_is_right_and_remarked_on() -> None:
 @pytest.mark.parametrize(
     ("got", "said"),
     [
-        (np.full_like(WANT, np.nan), "there is a NaN"),
-        (np.where(WANT > 3, np.inf, WANT), "there is an infinity"),
+        (np.full_like(WANT, np.nan), "there is a NaN: memory that nobody wrote, 0/0, or inf - inf"),
+        (np.where(WANT > 3, np.inf, WANT), "there is an infinity: an exp() that overflows, or a division by 0"),
         (np.zeros_like(WANT), "every value is 0"),
         (WANT * 0.5, "every value is 0.5 times what it should be"),
         (WANT[::-1], "this is the right answer for step 2"),
@@ -87,8 +87,7 @@ def test_rounding_is_right_and_remarked_on() -> None:
 )
 def test_what_wrong_numbers_have_in_common(got, said) -> None:
     """A fact that points somewhere, before any diagnosis."""
-    assert observation(got, WANT, {"step 2": WANT[::-1]}).startswith(said)
-    assert bool(observation(got, WANT, {"step 2": WANT[::-1]})) == bool(said)
+    assert observation(got, WANT, {"step 2": WANT[::-1]}) == said
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograde.diagnosis import same_tree
+from autograde.diagnosis import diagnose, same, same_tree
 from autograde.exercise import Mistake
 from autograde.exercises import load
+from autograde.finding import Finding
 from autograde.judge import judge_here
+from autograde.outcome import Outcome
 from autograde.report_text import verdict_text
+from autograde.subject import Event
 from kvlib.toy import ToyCache
 
 
@@ -76,8 +79,31 @@ def test_a_right_answer_and_an_unwritten_one_have_no_diagnosis(double) -> None:
     def stub(x):
         raise NotImplementedError
 
-    assert judge_here(double, double.reference).diagnosis is None
-    assert judge_here(double, stub).diagnosis is None
+    known = Mistake("stub", stub, "Nothing is written.", "small")
+    exercise = replace(double, mistakes=(*double.mistakes, known))
+    assert judge_here(exercise, exercise.reference).diagnosis is None
+    assert judge_here(exercise, stub).diagnosis is None
+
+
+def test_a_loop_without_end_is_not_compared(double) -> None:
+    """Catalogued mistakes run without a limit: one that loops would be waited for."""
+
+    def never(mistake, stage):
+        raise AssertionError("nothing may be run")
+
+    late = [Outcome(double.stages[0], Finding(False, "time", "stopped after 10 s"))]
+    assert diagnose(double, late, never) is None
+
+
+def test_the_kind_of_every_exception_on_the_way_counts(double) -> None:
+    """A refusal that was expected, by another kind of exception, is another way of going wrong later."""
+
+    def outcome(kind):
+        record = (Event("call step", raised=kind), Event("len", 3))
+        return Outcome(double.stages[0], Finding(False, "length", "not so", events=2), record)
+
+    assert same(outcome("ValueError"), outcome("ValueError"))
+    assert not same(outcome("ValueError"), outcome("IndexError"))
 
 
 def test_random_answers_are_called_unsteady(double) -> None:

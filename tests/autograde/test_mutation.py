@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -16,6 +19,41 @@ OUT_OF_DATE = f"{FILE.name} is out of date: run `python -m autograde matrix`"
 
 MISTAKES = [pytest.param(e, m, id=f"{e.id}-{m.name}") for e in EXERCISES for m in e.mistakes]
 VARIANTS = [pytest.param(e, v, id=f"{e.id}-{v.name}") for e in EXERCISES for v in e.variants]
+
+ORACLES = ("toy_cache.decode_outputs", "block_step.recompute_block")
+ORACLES += ("cached_decoder.recompute_logits", "write_the_test.recompute_logits")
+
+
+def frozen(value):
+    """A key for one argument of an oracle: equal keys, equal numbers."""
+    if isinstance(value, Mapping):
+        return tuple((name, frozen(item)) for name, item in value.items())
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+def remembering(oracle):
+    """The same function, which works out each answer once."""
+    answers = {}
+
+    def asked(*args):
+        key = tuple(map(frozen, args))
+        if key not in answers:
+            answers[key] = oracle(*args)
+        return answers[key].copy()
+
+    return asked
+
+
+@pytest.fixture(scope="module", autouse=True)
+def full_recomputation_once() -> Iterator[None]:
+    """All candidates get the same inputs for a seed: the slow loops work out what is right for the first of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ORACLES:
+            module, _, function = f"autograde.exercises.{name}".rpartition(".")
+            patch.setattr(f"{module}.{function}", remembering(getattr(import_module(module), function)))
+        yield
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)

@@ -89,6 +89,7 @@ class Store:
     def __init__(self):
         self.size, self.rows = 3, np.zeros(2)
         self.items = []
+        self.parts = [Trusted(Keeper(np.ones(2)), ("give",), name="Part")]
 
     def __len__(self):
         return len(self.items)
@@ -108,7 +109,7 @@ class OverflowingStore(ValueError):
 
 
 def lent(store: Store) -> Trusted:
-    return Trusted(store, ("add", "__len__"), ("size", "rows"), name="Cache")
+    return Trusted(store, ("add", "__len__"), ("size", "rows", "parts"), name="Cache")
 
 
 def test_a_lent_object_shows_only_what_is_lent() -> None:
@@ -119,10 +120,11 @@ def test_a_lent_object_shows_only_what_is_lent() -> None:
         cache.rows[:] = 9.0
         names = sorted(name for name in dir(cache) if not name.startswith("_"))
         found = [getattr(cache, name, "none") for name in ("secret", "hidden", "items", "target")]
-        return [type(cache).__name__, names, len(cache), cache.size, found]
+        part = cache.parts[0]
+        return [type(cache).__name__, names, len(cache), cache.size, found, type(part).__name__, sum(part.give())]
 
     got = LocalSubject(look).run(lent(store))
-    assert got == ["Cache", ["add", "rows", "size"], 0, 3, ["none"] * 4]
+    assert got == ["Cache", ["add", "parts", "rows", "size"], 0, 3, ["none"] * 4, "Part", 2.0]
     assert store.rows.tolist() == [0.0, 0.0]
 
 
