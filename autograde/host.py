@@ -28,6 +28,9 @@ class Misuse(Exception):
     """The learner's work cannot be called the way that the text says."""
 
 
+KNOWN = {Misuse, *(item for item in vars(builtins).values() if isinstance(item, type))}
+
+
 class Proxy:
     """Base of the stand-ins for objects that stay on the trusted side."""
 
@@ -188,7 +191,8 @@ def describe(error: BaseException) -> dict:
         message = "(its message cannot be shown)"
     return {
         "kind": kind.__name__,
-        "kinds": [base.__name__ for base in kind.__mro__],
+        # Known classes only: another class of the same name is not one of them.
+        "kinds": [base.__name__ for base in kind.__mro__ if base in KNOWN],
         "message": " ".join(message.split())[:300],
         "line": _line_of(error.__traceback__),
     }

@@ -48,11 +48,3 @@ LESSONS: tuple[Lesson, ...] = (
         answers=("kvlib.numpy_cache",),
     ),
 )
-
-
-def lesson_of(exercise_id: str) -> Lesson:
-    """The lesson that holds an exercise. Raises `KeyError` for an id that no lesson declares."""
-    for lesson in LESSONS:
-        if exercise_id in lesson.exercises:
-            return lesson
-    raise KeyError(exercise_id)

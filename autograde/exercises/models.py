@@ -13,9 +13,9 @@ from kvlib.decoder import Block, Decoder, DecoderConfig
 VOCAB, WIDTH, HIDDEN, CONTEXT = 7, 5, 11, 8  # pairwise distinct, so that no mixed-up axis can hide
 
 
-def small_model(rng: np.random.Generator, num_layers: int, max_len: int = CONTEXT) -> Decoder:
+def small_model(rng: np.random.Generator, num_layers: int, max_len: int = CONTEXT, width: int = WIDTH) -> Decoder:
     """A decoder with random weights, large enough that every mistake moves the logits."""
-    config = DecoderConfig(num_layers=num_layers, vocab_size=VOCAB, width=WIDTH, hidden=HIDDEN, max_len=max_len)
+    config = DecoderConfig(num_layers=num_layers, vocab_size=VOCAB, width=width, hidden=HIDDEN, max_len=max_len)
     model = Decoder.random(config, rng)
     for layer in range(num_layers):  # mild scores: no key drowns the others, so that every key matters
         model.weights[f"{layer}.q"] *= 0.6

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from kvlib.recompute import recompute_attention
+
 
 def softmax_rows(scores: np.ndarray) -> np.ndarray:
     """Softmax of each row of (T, S) scores."""
@@ -20,23 +22,14 @@ def softmax_rows(scores: np.ndarray) -> np.ndarray:
 
 def attend_one(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Attention of one query (D,) over keys (S, D) and values (S, Dv): (Dv,)."""
-    scores = np.zeros((1, len(keys)))
-    for s, key in enumerate(keys):
-        scores[0, s] = math.fsum(float(a) * float(b) for a, b in zip(q, key, strict=True)) / math.sqrt(len(q))
-    weights = softmax_rows(scores)[0]
-    return np.array(
-        [math.fsum(weights[s] * float(values[s, d]) for s in range(len(values))) for d in range(values.shape[1])]
-    )
+    return recompute_attention(q[None, :], keys, values, np.ones((1, len(keys)), dtype=bool))[0]
 
 
 def decode_outputs(X: np.ndarray, w_q: np.ndarray, w_k: np.ndarray, w_v: np.ndarray) -> np.ndarray:
-    """Attention output of every token of X (T, width) over itself and all before it, all computed anew: (T, D)."""
-    outputs = []
-    for t in range(len(X)):
-        keys = np.array([_times(x, w_k) for x in X[: t + 1]])
-        values = np.array([_times(x, w_v) for x in X[: t + 1]])
-        outputs.append(attend_one(_times(X[t], w_q), keys, values))
-    return np.array(outputs)
+    """Attention output of every token of X (T, width) over itself and all before it: (T, D)."""
+    queries, keys, values = (np.array([_times(x, weight) for x in X]) for weight in (w_q, w_k, w_v))
+    visible = np.array([[s <= t for s in range(len(X))] for t in range(len(X))])
+    return recompute_attention(queries, keys, values, visible)
 
 
 def _times(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -70,9 +70,10 @@ def one_row_each(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
 
 @stage("inputs untouched", why="The residual x is used again by whoever called; another block has other rows.")
 def inputs_untouched(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    model = small_model(rng, num_layers=2)
-    X = _tokens(rng)[:3]
-    caches = [LentCache(TOKENS, WIDTH), LentCache(TOKENS, WIDTH)]
+    width = 3  # another one than elsewhere: sizes written into the code show
+    model = small_model(rng, num_layers=2, width=width)
+    X = _tokens(rng)[:3, :width]
+    caches = [LentCache(TOKENS, width), LentCache(TOKENS, width)]
     want = [recompute_block(model.weights, layer, X) for layer in range(2)]
     for t, x in enumerate(X):
         for layer in range(2):

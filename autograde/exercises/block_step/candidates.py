@@ -123,6 +123,13 @@ def appends_twice(block, cache, x):
     return block.finish(x, _attend(block.project_q(h), *cache.rows()))
 
 
+def root_of_five(block, cache, x):
+    h = block.norm(x)
+    cache.append(block.project_k(h), block.project_v(h))
+    K, V = cache.rows()
+    return block.finish(x, _attend(block.project_q(h) / math.sqrt(5), K, V, scale=False))
+
+
 def residual_in_place(block, cache, x):
     out = _step(block, cache, x)
     x += out - x  # the same array now holds the block's output
@@ -190,6 +197,12 @@ MISTAKES = (
         killed_by="first token",
     ),
     Mistake("query-as-key", query_as_key, "The query was cached where the key should be.", "every token"),
+    Mistake(
+        "root-of-five-always",
+        root_of_five,
+        "The scale is right for width 5 only: the number is written in the code. Take it from len(q).",
+        killed_by="inputs untouched",
+    ),
     Mistake(
         "x-changed",
         residual_in_place,

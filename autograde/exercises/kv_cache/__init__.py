@@ -25,13 +25,14 @@ def _holds(subject: Subject, cache: Handle, K: np.ndarray, V: np.ndarray, when: 
     """Whether the cache holds exactly these rows, and says so in its length."""
     fact = "len(cache) is the number of tokens held"
     yield equals(subject, subject.length(cache), len(K), key=f"length {when}", fact=fact, what=when)
-    got = subject.call(cache, "rows")
-    yield is_pair(subject, got, key=f"pair {when}", what="rows() must return the pair (K, V)", where=when)
-    for part, name, want, other in ((0, "K", K, V), (1, "V", V, K)):
-        fact = f"rows() gives the {name} rows held, oldest first"
-        others = {"the other array": other}
-        finding = agrees(subject, half(got, part), want, key=f"{name} {when}", fact=fact, others=others, exact=True)
-        yield finding if finding.ok else replace(finding, where=f"{when}, {name} {finding.where}".rstrip())
+    for again in ("", ", read again"):
+        got, seen = subject.call(cache, "rows"), when + again
+        yield is_pair(subject, got, key=f"pair {seen}", what="rows() must return the pair (K, V)", where=seen)
+        for part, name, want, other in ((0, "K", K, V), (1, "V", V, K)):
+            fact = f"rows() gives the {name} rows held, oldest first"
+            others = {"the other array": other}
+            finding = agrees(subject, half(got, part), want, key=f"{name} {seen}", fact=fact, others=others, exact=True)
+            yield finding if finding.ok else replace(finding, where=f"{seen}, {name} {finding.where}".rstrip())
 
 
 def _append(subject: Subject, cache: Handle, K: np.ndarray, V: np.ndarray) -> None:

@@ -245,6 +245,32 @@ class ResetLosesTheLimit(Base):
         self.__init__(10 * self.max_len, self.width)
 
 
+class RowsOnlyOnce(Base):
+    """The rows are handed over, not shown: read again before the next append, nothing is there."""
+
+    shown = False
+
+    def append(self, k, v):
+        super().append(k, v)
+        self.shown = False
+
+    def rows(self):
+        if self.shown:
+            return self.K[:0], self.V[:0]
+        self.shown = True
+        return super().rows()
+
+
+class OwnError(Base):
+    """An exception class of its own that only sounds like the right one."""
+
+    def refuse(self, k, v):
+        try:
+            super().refuse(k, v)
+        except ValueError as error:
+            raise type("ValueError", (Exception,), {})(str(error)) from None
+
+
 MISTAKES = (
     Mistake(
         "whole-buffer",
@@ -334,6 +360,18 @@ MISTAKES = (
         "size-for-shape", SizeOnly, "The sizes are checked, the shapes are not: (1, 3) gets through.", "wrong shapes"
     ),
     Mistake("reset-loses-the-limit", ResetLosesTheLimit, "After reset() there is room for more than max_len.", "reset"),
+    Mistake(
+        "rows-only-once",
+        RowsOnlyOnce,
+        "rows() works once: read again, the rows are gone. Every block reads them at every step; show, do not hand over.",
+        killed_by="append",
+    ),
+    Mistake(
+        "not-a-value-error",
+        OwnError,
+        "The exception is called ValueError but is a class of your own. Raise ValueError, or a class derived from it.",
+        killed_by="full",
+    ),
     Mistake("reset-does-nothing", ResetForgetsNothing, "reset() leaves the tokens in place.", "reset"),
     Mistake(
         "reset-keeps-values",
