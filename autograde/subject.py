@@ -19,7 +19,7 @@ from autograde.value import Handle, Lent, plain
 
 
 class LearnerRaised(Exception):
-    """The learner's code raised: `kind` names its class, `kinds` the built-in ones it is, `line` the place in that code."""
+    """The learner's code raised. `kind` names its class, `kinds` the built-in classes it is, `line` the place."""
 
     def __init__(self, kind: str, kinds: list[str], message: str, line: str = "") -> None:
         super().__init__(f"{kind}: {message}" if message else kind)
