@@ -44,7 +44,7 @@ def check(exercise_id: str, work: Any = _NOT_GIVEN, *, seed: str = PRACTICE) -> 
             _show_text(undefined_text(exercise, name))
             return 0.0
     if not callable(work):
-        _show_text(unsuitable_text(exercise, work))
+        _show_text(unsuitable_text(exercise, type(work).__name__))
         return 0.0
     return _judged(exercise, work, seed)
 

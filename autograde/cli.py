@@ -8,7 +8,13 @@ from importlib import import_module
 from importlib.util import find_spec
 
 # Each offers `add_commands(subparsers)` and imports nothing heavy before one of its commands runs.
-PARTS = ("autograde.authoring.cli", "autograde.classroom.cli", "autograde.matrix")
+PARTS = (
+    "autograde.authoring.cli",
+    "autograde.classroom.cli",
+    "autograde.classroom.collect",
+    "autograde.report.cli",
+    "autograde.matrix",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

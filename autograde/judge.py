@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
-import logging
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -20,7 +18,8 @@ from autograde.finding import Finding
 from autograde.host import is_learners, running_line
 from autograde.outcome import Outcome
 from autograde.poison import poisoned_memory
-from autograde.subject import LearnerRaised, LocalSubject, Subject
+from autograde.quiet import Counter, quiet
+from autograde.subject import LearnerRaised, LocalSubject, Subject, WorkStopped
 
 PRACTICE = "practice"  # the seed of a check in a notebook: the same inputs every time, so that a message can be studied
 
@@ -56,10 +55,17 @@ class Verdict:
         return next((outcome for outcome in self.outcomes if not outcome.held), None)
 
 
-def judge(exercise: Exercise, make_subject: Callable[[], Subject], seed: str = PRACTICE) -> Verdict:
-    """Run every stage, each with a subject and inputs of its own, within the exercise's time.
+def judge(
+    exercise: Exercise,
+    make_subject: Callable[[], Subject],
+    seed: str = PRACTICE,
+    limit: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Verdict:
+    """Run every stage, each with a subject and inputs of its own.
 
-    Raises `GraderError` when a stage breaks by itself.
+    Whoever makes the subjects also sees to it that they come to an end within the exercise's time: `limit()` raises
+    `TimeUp` in this process, a subject of another process raises `WorkStopped`. Raises `GraderError` when a stage
+    breaks by itself.
     """
 
     def ask(stage: Stage) -> Outcome:
@@ -67,32 +73,33 @@ def judge(exercise: Exercise, make_subject: Callable[[], Subject], seed: str = P
             return run_stage(exercise.id, stage, subject, seed)
 
     outcomes: list[Outcome] = []
-    printed = _Counter()
+    printed = Counter()
     unsteady = False  # the same question, asked twice, was answered differently
     try:
-        with _quiet(printed), poisoned_memory(), time_limit(exercise.seconds, may_trace=is_learners):
+        with quiet(printed), poisoned_memory(), limit():
             for stage in exercise.stages:
                 outcomes.append(ask(stage))
             first = next((outcome for outcome in outcomes if not outcome.held), None)
             if first is not None:
                 unsteady = not same(first, ask(first.stage))
-    except TimeUp as up:
+    except (TimeUp, WorkStopped) as stop:
         if len(outcomes) < len(exercise.stages):  # else all was said, and only the repetition was cut short
-            outcomes.append(_out_of_time(exercise, exercise.stages[len(outcomes)], up))
+            outcomes.append(Outcome(exercise.stages[len(outcomes)], _stopped(exercise, stop)))
     for stage in exercise.stages[len(outcomes) :]:
         outcomes.append(Outcome(stage, None))
 
     def outcome_of(mistake: Mistake, stage: Stage) -> Outcome:
         return _outcome_of(exercise.id, stage, mistake.candidate, seed)
 
-    with _quiet(_Counter()), poisoned_memory():
+    with quiet(Counter()), poisoned_memory():
         diagnosis = diagnose(exercise, outcomes, outcome_of, unsteady)
     return Verdict(exercise, tuple(outcomes), diagnosis, printed.lines)
 
 
 def judge_here(exercise: Exercise, work: object, seed: str = PRACTICE) -> Verdict:
-    """Judge work that lives in this process."""
-    return judge(exercise, lambda: LocalSubject(work), seed)
+    """Judge work that lives in this process, where its time is limited by alarm signals."""
+    limit = partial(time_limit, exercise.seconds, may_trace=is_learners)
+    return judge(exercise, lambda: LocalSubject(work), seed, limit)
 
 
 @lru_cache(maxsize=1000)
@@ -121,6 +128,8 @@ def run_stage(exercise_id: str, stage: Stage, subject: Subject, seed: str) -> Ou
                 notes.append(finding.note)
     except LearnerRaised as error:
         return Outcome(stage, _raised(error, subject), tuple(subject.record), tuple(notes))
+    except WorkStopped:
+        raise
     except Exception as error:
         raise GraderError(f"stage {stage.name!r} of exercise {exercise_id} broke: {error!r}") from error
     if not any_finding:
@@ -142,37 +151,12 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
     return Finding(False, key, text, events=len(subject.record), seen=(error.kind, error.message))
 
 
-def _out_of_time(exercise: Exercise, stage: Stage, up: TimeUp) -> Outcome:
-    fact = f"stopped after {exercise.seconds:g} s: a loop that never ends?"
-    return Outcome(stage, Finding(False, "time", fact, where=running_line(up.frame, up.outermost)))
+def _stopped(exercise: Exercise, stop: TimeUp | WorkStopped) -> Finding:
+    if isinstance(stop, WorkStopped):
+        return Finding(False, stop.status, stop.fact, where=stop.where)
+    return Finding(False, "time", time_fact(exercise.seconds), where=running_line(stop.frame, stop.outermost))
 
 
-class _Counter(io.TextIOBase):
-    """Counts the lines printed by the work and keeps none of them."""
-
-    lines = 0
-
-    def write(self, text: str) -> int:
-        self.lines += text.count("\n")
-        return len(text)
-
-
-@contextlib.contextmanager
-def _quiet(sink: _Counter) -> Iterator[None]:
-    """Keep what the work prints, logs and warns out of the notebook: a stray line on stderr costs marks in nbgrader.
-
-    What the notebook has told NumPy to do about divisions by zero and the like counts for nothing either.
-    """
-    logged = logging.root.manager.disable
-    with (
-        warnings.catch_warnings(),
-        np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"),  # as NumPy begins
-        contextlib.redirect_stdout(sink),
-        contextlib.redirect_stderr(sink),
-    ):
-        warnings.simplefilter("ignore")
-        logging.disable(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            logging.disable(logged)
+def time_fact(seconds: float) -> str:
+    """What to say of work that ran out of time."""
+    return f"stopped after {seconds:g} s: a loop that never ends?"

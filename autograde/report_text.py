@@ -70,9 +70,9 @@ def undefined_text(exercise: Exercise, name: str) -> str:
     return _paragraph(f"{exercise.id}: `{name}` is not defined. Run the cell that defines `{name}`, then this one.")
 
 
-def unsuitable_text(exercise: Exercise, work: object) -> str:
+def unsuitable_text(exercise: Exercise, type_name: str) -> str:
     """What to say where the work is no function or class."""
-    kind = str(Opaque(type(work).__name__)) if work is not None else "None"
+    kind = "None" if type_name == "NoneType" else str(Opaque(type_name))
     wanted = f"{exercise.id}: wanted the function or class `{exercise.name}`, got {kind}"
     return _paragraph(f"{wanted}. Run the cell that defines it, then this one.")
 

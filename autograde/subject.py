@@ -30,6 +30,17 @@ class LearnerRaised(Exception):
         return any(name in self.kinds for name in names)
 
 
+class WorkStopped(Exception):
+    """The learner's process was stopped or lost: nothing more can be asked of it.
+
+    `status` is one word, "time" for work that took too long; `fact` a sentence, `where` the place in the work.
+    """
+
+    def __init__(self, status: str, fact: str, where: str = "") -> None:
+        super().__init__(fact)
+        self.status, self.fact, self.where = status, fact, where
+
+
 @dataclass(frozen=True)
 class Event:
     """One reply of the learner's side: a tree, or the kind of exception that was raised."""

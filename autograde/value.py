@@ -107,11 +107,11 @@ class _Copy:
 
 
 def _plain_array(array: np.ndarray) -> Any:
-    if array.dtype.kind not in "biufc":
+    if array.dtype.kind not in "biufc" or array.dtype.name in ("float128", "complex256", "longdouble", "clongdouble"):
         return Opaque(f"array of dtype {array.dtype}")
     if array.nbytes > MAX_BYTES:
         return Opaque(f"array too large to compare, of shape {array.shape}")
-    return array.copy()
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=True)
 
 
 def _plain_scalar(value: np.generic) -> Any:

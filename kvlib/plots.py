@@ -1,7 +1,7 @@
 """The pictures of the first lessons. Each comes with a description in words, for those who do not see it.
 
-matplotlib is imported only when a picture is drawn. A picture belongs to no pyplot state: it is shown where it is the
-last line of a cell, and nowhere else.
+matplotlib is imported only when a picture is drawn, and so is `kvlib.counts`, which answers an exercise. A picture
+belongs to no pyplot state: it is shown where it is the last line of a cell, and nowhere else.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import io
 from typing import TYPE_CHECKING, Any
-
-from kvlib.counts import count_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,6 +79,8 @@ def draw_rows(num_tokens: int = 4, upto: int | None = None) -> Figure:
 
 def describe_growth(prompt: int = 64, new: int = 1024) -> str:
     """`draw_growth` in words."""
+    from kvlib.counts import count_positions
+
     uncached, cached = count_positions(prompt, new)
     return (
         f"Positions pushed through the model, by the number of new tokens, after a prompt of {prompt}; both scales are "
@@ -95,6 +95,8 @@ def draw_growth(prompt: int = 64, new: int = 1024) -> Figure:
     Both scales are logarithmic. Returns the Figure; its `alt` describes it in words.
     """
     made = range(1, new + 1)
+    from kvlib.counts import count_positions
+
     uncached, cached = zip(*(count_positions(prompt, n) for n in made), strict=True)
     figure = _new_figure(width=8.0, height=4.6)
     axes = figure.subplots()

@@ -14,55 +14,71 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
-    """Add `grade` and `demo` to a command line. Each sets `run`, which takes the arguments and returns an exit code."""
+    """Add the classroom's commands to a command line. Each sets `run(args) -> exit code`."""
     grade = subparsers.add_parser("grade", help="grade CLASSROOM/submitted/STUDENT/LESSON/LESSON.ipynb")
     grade.add_argument("classroom", type=Path, help="the class folder; results land in it")
-    grade.add_argument("--lesson", help="grade this lesson only, for example 01-toy-cache")
+    grade.add_argument("--lesson", default="", help="grade this lesson only, for example 01-toy-cache")
+    grade.add_argument("--fresh", action="store_true", help="grade again what has a result already")
+    grade.add_argument("--db", default="", metavar="URL", help="the gradebook; default: CLASSROOM/gradebook.db")
     grade.set_defaults(run=run_grade)
     demo = subparsers.add_parser("demo", help="make a sample class and grade it")
     demo.add_argument("classroom", type=Path, nargs="?", help="default: classroom/demo in the course")
-    demo.set_defaults(run=run_demo)
-    for command, seconds in ((grade, 30), (demo, 15)):
-        text = f"seconds that one cell may run (default {seconds})"
-        command.add_argument("--cell-timeout", type=int, default=seconds, metavar="SECONDS", help=text)
-        command.add_argument("--course", type=Path, default=ROOT, help="the folder with solutions/ and lessons/")
+    demo.set_defaults(run=run_demo, lesson="", fresh=False, db="")
+    for command in (grade, demo):
+        add = command.add_argument
+        add("--jobs", type=int, default=0, metavar="N", help="grading processes (default: one on each core)")
+        add("--scheduler", default="", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask cluster that does the work")
+        add("--sandbox", default="", choices=("bubblewrap", "landlock"), help="use this kind only (default: the best)")
+        add("--i-trust-these-submissions", dest="trusted", action="store_true",
+            help="run them with your own rights where no sandbox works")  # fmt: skip
+        add("--cell-timeout", type=float, default=30, metavar="SECONDS", help="that one cell may run (default 30)")
+        add("--course", type=Path, default=ROOT, help="the folder with solutions/ and lessons/")
 
 
 def run_grade(args: argparse.Namespace) -> int:
     """Grade a class. Returns 0 whatever was handed in, 2 when there is nothing to grade or the course is at fault."""
-    from autograde.classroom.course import course_at
-
-    return _grade(course_at(args.course, args.classroom, args.cell_timeout), args.lesson)
+    return _grade(_course(args, args.classroom), args)
 
 
 def run_demo(args: argparse.Namespace) -> int:
     """Make the sample class afresh and grade it."""
-    from autograde.classroom.course import CourseError, course_at
+    from autograde.classroom.course import CourseError
     from autograde.classroom.sample import make_class
 
-    course = course_at(args.course, args.classroom or args.course / "classroom" / "demo", args.cell_timeout)
+    course = _course(args, args.classroom or args.course / "classroom" / "demo")
     try:
         made = make_class(course)
     except CourseError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     print(f"made a sample class of {made} notebooks in {course.classroom}")
-    return _grade(course, None)
+    return _grade(course, args)
 
 
-def _grade(course: Course, lesson: str | None) -> int:
+def _course(args: argparse.Namespace, classroom: Path) -> Course:
+    from autograde.classroom.course import course_at
+
+    how = {"cell_seconds": args.cell_timeout, "trusted": args.trusted, "tier": args.sandbox, "db_url": args.db}
+    return course_at(args.course, classroom, **how)
+
+
+def _grade(course: Course, args: argparse.Namespace) -> int:
     from autograde.classroom.course import CourseError
-    from autograde.classroom.execute import TrustingExecute
-    from autograde.classroom.grade import grade_class
+    from autograde.classroom.grade import Options, grade_class
     from autograde.classroom.report import table
+    from autograde.sandbox.tiers import SENTENCES
 
+    options = Options(args.lesson, args.jobs, args.scheduler, args.fresh)
     try:
-        rows = grade_class(course, lesson, say=lambda line: print(line, flush=True))
+        graded = grade_class(course, options, say=lambda line: print(line, flush=True))
     except CourseError as error:
         print(f"grade: {error}", file=sys.stderr)
         return 2
-    print(f"\n{table(rows)}\n")
-    print(f"{len(rows)} rows; sandbox: {TrustingExecute.sandbox}")
+    print(f"\n{table(graded.rows)}\n")
+    kept = f", {graded.again} of them from an earlier run" if graded.again else ""
+    print(f"{len(graded.rows)} rows{kept}; sandbox: {SENTENCES[graded.tier]}")
+    if graded.faults:
+        print(f"{graded.faults} could not be graded, which is the grader's fault: see grading.log, then grade again")
     print(f"gradebook  {course.gradebook}")
     print(f"feedback   {course.feedback / 'index.html'}")
     print(f"CSV        {course.grades}")

@@ -7,12 +7,13 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from traitlets.config import Config
 
-OURS, THEIRS = "autograde.classroom.", "nbgrader.preprocessors."
-EXECUTE = OURS + "execute.TrustingExecute"  # the one class that runs students' code
-GRAFT = OURS + "graft.Graft"
+THEIRS = "nbgrader.preprocessors."
+EXECUTE = "autograde.classroom.execute.SandboxExecute"
+CLEAN = "clean"
 
 
 class CourseError(Exception):
@@ -25,17 +26,20 @@ class Course:
 
     root: Path
     classroom: Path
-    cell_timeout: int = 30  # seconds; a check alone may take 10
+    cell_seconds: float = 30.0  # that one cell may run; a check alone may take 10
+    trusted: bool = False  # submissions run with the grader's own rights
+    tier: str = ""  # the only kind of sandbox to use; the best that works here where it is empty
+    db_url: str = ""  # of the gradebook; CLASSROOM/gradebook.db where it is empty
 
     @property
     def submitted(self) -> Path:
-        """Students' work as it came in: submitted/STUDENT/LESSON/LESSON.ipynb. Never written to."""
+        """Students' work as it came in: submitted/STUDENT/LESSON/LESSON.ipynb. Only `collect` writes there."""
         return self.classroom / "submitted"
 
     @property
     def clean(self) -> Path:
         """What is graded: the released notebook with a student's answers in it."""
-        return self.classroom / "clean"
+        return self.classroom / CLEAN
 
     @property
     def autograded(self) -> Path:
@@ -48,9 +52,14 @@ class Course:
         return self.classroom / "feedback"
 
     @property
-    def gradebook(self) -> Path:
-        """nbgrader's database."""
-        return self.classroom / "gradebook.db"
+    def results(self) -> Path:
+        """What the grader found, one file for each submission."""
+        return self.classroom / "results"
+
+    @property
+    def gradebook(self) -> str:
+        """The address of nbgrader's database."""
+        return self.db_url or f"sqlite:///{self.classroom / 'gradebook.db'}"
 
     @property
     def grades(self) -> Path:
@@ -67,8 +76,10 @@ class Course:
 
     def settings(self) -> Config:
         """nbgrader settings with the course as its root: for `nbgrader` commands and formgrader."""
-        c = _settings(self.root)
-        c.Execute.timeout = self.cell_timeout
+        c = _settings()
+        ours = c.SandboxExecute
+        ours.root, ours.classroom = str(self.root), str(self.classroom)
+        ours.trusted, ours.tier, ours.cell_seconds = self.trusted, self.tier, self.cell_seconds
         steps, classroom = c.CourseDirectory, os.path.relpath(self.classroom, self.root)
         steps.root = str(self.root)
         steps.source_directory, steps.release_directory = "solutions", "lessons"
@@ -79,39 +90,42 @@ class Course:
         return c
 
     def grading_settings(self) -> Config:
-        """The same with the class as its root and `clean` as what is graded.
+        """The same with the class as its root.
 
         nbgrader escapes only its root when it matches paths, so a class folder named "C++ (2)" has to be the root.
         """
         c = self.settings()
         steps = c.CourseDirectory
         steps.root = str(self.classroom)
-        steps.source_directory, steps.submitted_directory = str(self.root / "solutions"), "clean"
+        steps.source_directory, steps.submitted_directory = str(self.root / "solutions"), "submitted"
         steps.autograded_directory, steps.feedback_directory = "autograded", "feedback"
-        c.Autograde.sanitize_preprocessors.remove(GRAFT)  # done, and its notes would be lost
         return c
 
     @property
     def _db_url(self) -> str:
-        return f"sqlite:///{self.gradebook}?timeout=60"  # seconds to wait for a lock; the default is 5
+        # SQLite waits 5 seconds for a lock where nothing else is said.
+        return self.gradebook if self.db_url else f"{self.gradebook}?timeout=60"
 
 
-def course_at(root: str | os.PathLike[str], classroom: str | os.PathLike[str], cell_timeout: int = 30) -> Course:
+def course_at(root: str | os.PathLike[str], classroom: str | os.PathLike[str], **how: Any) -> Course:
     """A course from two paths, made absolute."""
-    return Course(Path(root).resolve(), Path(classroom).resolve(), cell_timeout)
+    return Course(Path(root).resolve(), Path(classroom).resolve(), **how)
 
 
 def prepare_process() -> None:
-    """Make nbgrader work in this process: `alembic` is found, and its session warnings stay quiet."""
+    """Make nbgrader work in this process: `alembic` is found, warnings stay quiet, and it reads what is clean."""
     from sqlalchemy.exc import SAWarning
 
     beside = os.path.dirname(sys.executable)  # nbgrader starts `alembic` by name when it creates a gradebook
     if beside not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join(filter(None, [beside, os.environ.get("PATH")]))
     warnings.filterwarnings("ignore", category=SAWarning)
+    from autograde.classroom.hardening import harden
+
+    harden()
 
 
-def _settings(root: Path) -> Config:
+def _settings() -> Config:
     c = Config()
     c.CourseDirectory.course_id = "kvcache"
     ignored = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".*"]
@@ -119,7 +133,6 @@ def _settings(root: Path) -> Config:
     c.CourseDirectory.ignore = [*ignored, "*_solution*", "*.src.py", "*.md"]
     c.Autograde.sanitize_preprocessors = [
         THEIRS + "ClearOutput",
-        GRAFT,
         THEIRS + "DeduplicateIds",
         THEIRS + "OverwriteKernelspec",
         THEIRS + "OverwriteCells",
@@ -127,18 +140,10 @@ def _settings(root: Path) -> Config:
     ]
     c.Autograde.autograde_preprocessors = [
         EXECUTE,
-        THEIRS + "IgnorePattern",
-        THEIRS + "LimitOutput",
-        OURS + "marks.Marks",
         THEIRS + "SaveAutoGrades",
         THEIRS + "AssignLatePenalties",
         THEIRS + "CheckCellMetadata",
     ]
-    c.Graft.lessons = str(root / "lessons")
-    c.TrustingExecute.course_root = str(root)
     c.OverwriteCells.add_missing_cells = True
-    c.LimitOutput.max_lines = 200
-    c.IgnorePattern.enabled = True  # else a warning on stderr costs a graded cell all its points
-    c.IgnorePattern.pattern = r"(Warning|warn\()"
     c.HTMLExporter.sanitize_html = True
     return c

@@ -1,92 +1,178 @@
-"""Grades a class: submitted/ is cleaned, run, marked and recorded, and nobody's work stops the others."""
+"""Grades a class: submissions are taken in, run and judged in parallel, and recorded one by one.
+
+Nobody's work stops the others. A run that was stopped goes on where it was: what has a result is not run again.
+"""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
+from tqdm import tqdm
 
 from autograde.classroom import record, report
+from autograde.classroom.cells import exercise_of, is_auto_graded
 from autograde.classroom.course import Course, CourseError, prepare_process
-from autograde.classroom.graft import graft, refused
-from autograde.classroom.intake import STUDENT_NAME, Reason, one_line, read_submission
+from autograde.classroom.execute import tier_for
+from autograde.classroom.graft import refused
+from autograde.classroom.intake import STUDENT_NAME, one_line
+from autograde.classroom.job import Job, make_job
 from autograde.classroom.record import Row
+from autograde.classroom.schedule import cores, results_of
+from autograde.classroom.station import lesson_called
+from autograde.classroom.store import course_secret, drop_result, keep_result, load_result
+from autograde.classroom.take_in import put, take_in
+from autograde.exercises import load
+from autograde.sandbox.limits import Limits
+from autograde.sandbox.tiers import NoSandbox
 
 NOTHING = "nothing handed in"
 BAD_NAME = "not graded: the folder's name cannot be a student's"
 
 
-def grade_class(course: Course, lesson: str | None = None, say: Callable[[str], None] = print) -> list[Row]:
+@dataclass(frozen=True)
+class Options:
+    """How a class is graded."""
+
+    lesson: str = ""  # this one only
+    workers: int = 0  # grading processes; 0 for one on each core
+    scheduler: str = ""  # of a Dask cluster, which then does the work
+    fresh: bool = False  # grade again what has a result
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What a run did."""
+
+    rows: list[Row]
+    tier: str
+    again: int  # submissions whose result was kept from an earlier run
+    faults: int  # submissions that the grader failed on
+
+
+def grade_class(course: Course, options: Options = Options(), say: Callable[[str], None] = print) -> Graded:  # noqa: B008
     """Grade every submission of one lesson, or of every lesson that somebody handed in.
 
     Every student has a row for every lesson graded. Raises `CourseError` when there is nothing to grade or the course
-    itself is at fault.
+    itself is at fault, or when submissions cannot be locked in on this machine.
     """
     prepare_process()
+    try:
+        tier = tier_for(course.trusted, course.tier)
+    except NoSandbox as error:
+        raise CourseError(str(error)) from None
     students = _students(course)
-    lessons = [lesson] if lesson else _lessons(course, students)
+    lessons = [options.lesson] if options.lesson else _lessons(course, students)
     (course.classroom / "grading.log").unlink(missing_ok=True)
-    rows = []
+    rows: list[Row] = []
+    again = faults = 0
     for name in lessons:
-        record.register(course, name)
-        usable = [student for student in students if STUDENT_NAME.fullmatch(student)]
-        everybody = sorted({*students, *record.add_students(course, usable)})
-        api = NbGraderAPI(config=course.grading_settings())
-        for number, student in enumerate(everybody, 1):
-            row = grade_one(course, api, student, name)
-            rows.append(row)
-            say(f"[{number}/{len(everybody)}] {name}  {student}  {row.total:g}/{row.max:g}")
+        for_one = _Lesson(course, name, tier, students, say)
+        rows += for_one.grade(options)
+        again, faults = again + for_one.again, faults + len(for_one.faults)
     report.write_csv(rows, course.grades)
     record.export(course, course.classroom / "nbgrader.csv")
     report.write_index(rows, course.feedback)
-    return rows
+    return Graded(rows, tier, again, faults)
 
 
-def grade_one(course: Course, api: NbGraderAPI, student: str, lesson: str) -> Row:
-    """Grade one submission and write its feedback page. Whatever goes wrong ends in a row with a reason."""
-    if not STUDENT_NAME.fullmatch(student):
-        return record.empty_row(course, one_line(student), lesson, BAD_NAME)
-    submission = read_submission(course, student, lesson)
-    if submission is None:
-        return record.empty_row(course, student, lesson, NOTHING)
-    release = nbformat.read(course.release(lesson), as_version=4)
-    if isinstance(submission, Reason):
-        _write(course, student, lesson, refused(release, submission.text))
-    else:
-        notebook = graft(release, submission.cells, submission.notes)
-        _write(course, student, lesson, notebook, submission.timestamp)
-    problem = _autograde(course, api, student, lesson)
-    notes: tuple[str, ...] = ()
-    if problem:
-        _write(course, student, lesson, refused(release, f"nbgrader failed: {problem}"))
-        if again := _autograde(course, api, student, lesson):
+class _Lesson:
+    """One lesson of a class."""
+
+    def __init__(self, course: Course, lesson: str, tier: str, students: list[str], say: Callable[[str], None]) -> None:
+        self.course, self.lesson, self.tier, self.say = course, lesson, tier, say
+        record.register(course, lesson)
+        _insist_on_known_exercises(course, lesson)
+        usable = [student for student in students if STUDENT_NAME.fullmatch(student)]
+        self.everybody = sorted({*students, *record.add_students(course, usable)})
+        self.api = NbGraderAPI(config=course.grading_settings())
+        self.rows: dict[str, Row] = {}
+        self.faults: list[str] = []
+        self.again = 0
+
+    def grade(self, options: Options) -> list[Row]:
+        """Take everybody in, grade what has no result yet, and record each as soon as it has one."""
+        waiting: list[Job] = []
+        with tqdm(total=len(self.everybody), desc=self.lesson, unit="", dynamic_ncols=True, disable=None) as bar:
+            self.bar = bar
+            for student in self.everybody:
+                job = self._job(student)
+                if job is None:
+                    continue
+                if not options.fresh and load_result(self.course, student, self.lesson, job.key) is not None:
+                    self.again += 1
+                    self._row(student, self._record(student))
+                else:
+                    waiting.append(job)
+            for job, result in results_of(waiting, options.workers or cores(), options.scheduler):
+                self._arrived(job, result)
+        return [self.rows[student] for student in self.everybody]
+
+    def _job(self, student: str) -> Job | None:
+        """What is to be graded; None when the row is known already."""
+        if not STUDENT_NAME.fullmatch(student):
+            self._row(student, record.empty_row(self.course, one_line(student), self.lesson, BAD_NAME))
+            return None
+        notebook = take_in(self.course, student, self.lesson)
+        if notebook is None:
+            drop_result(self.course, student, self.lesson)
+            self._row(student, record.empty_row(self.course, student, self.lesson, NOTHING))
+            return None
+        answers = lesson_called(self.lesson).answers
+        limits = Limits(cell_seconds=self.course.cell_seconds)
+        return make_job(notebook, student, self.lesson, answers, course_secret(self.course), self.tier, limits)
+
+    def _arrived(self, job: Job, result: dict[str, Any] | str) -> None:
+        if isinstance(result, str):
+            drop_result(self.course, job.student, self.lesson)
+            self.faults.append(job.student)
+            note = f"not graded, and not the student's fault: {one_line(result)}"
+            _log(self.course, job.student, self.lesson, {"error": result})
+            self._row(job.student, record.empty_row(self.course, job.student, self.lesson, note))
+            return
+        keep_result(self.course, result)
+        self._row(job.student, self._record(job.student))
+
+    def _row(self, student: str, row: Row) -> None:
+        self.rows[student] = row
+        self.bar.update()
+        if self.bar.disable:
+            done = len(self.rows)
+            self.say(f"[{done}/{len(self.everybody)}] {self.lesson}  {row.student}  {row.total:g}/{row.max:g}")
+
+    def _record(self, student: str) -> Row:
+        """Let nbgrader record a result and write the feedback page. Whatever goes wrong ends in a row with a reason."""
+        course, lesson = self.course, self.lesson
+        notes: tuple[str, ...] = ()
+        if problem := self._autograde(student):
+            release = nbformat.read(course.release(lesson), as_version=4)
+            put(course, student, lesson, refused(release, f"nbgrader failed: {problem}"))
             record.record_zero(course, student, lesson)
-            notes = (f"not graded: nbgrader failed: {again}",)
-    page = api.generate_feedback(lesson, student, force=True)
-    _log(course, student, lesson, page)
-    if not page["success"]:
-        notes += (f"no feedback page: {one_line(record.failure(page))}",)
-    return record.read_row(course, student, lesson, notes)
+            notes = (f"not graded: nbgrader failed: {problem}",)
+        page = self.api.generate_feedback(lesson, student, force=True)
+        _log(course, student, lesson, page)
+        if not page["success"]:
+            notes += (f"no feedback page: {one_line(record.failure(page))}",)
+        return record.read_row(course, student, lesson, notes)
+
+    def _autograde(self, student: str) -> str:
+        """Run nbgrader's autograding, which finds the result; return what went wrong, or nothing."""
+        result = self.api.autograde(self.lesson, student, force=True, create=True)
+        _log(self.course, student, self.lesson, result)
+        return "" if result["success"] else one_line(record.failure(result))
 
 
-def _autograde(course: Course, api: NbGraderAPI, student: str, lesson: str) -> str:
-    """Run nbgrader's autograding on the cleaned notebook; return what went wrong, or nothing."""
-    result = api.autograde(lesson, student, force=True, create=True)
-    _log(course, student, lesson, result)
-    return "" if result["success"] else one_line(record.failure(result))
-
-
-def _write(course: Course, student: str, lesson: str, notebook: NotebookNode, timestamp: str = "") -> None:
-    folder = course.clean / student / lesson
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    nbformat.write(notebook, folder / f"{lesson}.ipynb")
-    if timestamp:
-        (folder / "timestamp.txt").write_text(timestamp)
+def _insist_on_known_exercises(course: Course, lesson: str) -> None:
+    """A graded cell that checks no exercise of the course would be 0 for everybody: that is said before anybody is."""
+    notebook: NotebookNode = nbformat.read(course.source(lesson), as_version=4)
+    unknown = [exercise_of(cell) for cell in notebook.cells if is_auto_graded(cell) and exercise_of(cell) not in load()]
+    if unknown:
+        raise CourseError(f"lesson {lesson}: no exercise of the course is called {', '.join(unknown)}")
 
 
 def _log(course: Course, student: str, lesson: str, result: dict) -> None:

@@ -7,33 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_solution
-from traitlets import Unicode
 
-from autograde.classroom.intake import StudentCell, keep
+from autograde.classroom.cells import OWN
+from autograde.classroom.intake import StudentCell
 
 DEFINES = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)  # top level; works on broken code as well
 KEY = "autograde"  # in a notebook's metadata: {"notes": [...], "refused": reason}
-STOPPED, NOT_RUN = "stopped", "not run"  # names of the errors in outputs that the grader writes
-OWN = "own-"  # starts the ids of the student's own cells
-
-
-class Graft(NbGraderPreprocessor):
-    """The same within nbgrader, so that plain `nbgrader autograde` on submitted/ repairs notebooks too."""
-
-    lessons = Unicode("", help="folder of the released notebooks").tag(config=True)
-
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        """Replace `nb` by the released notebook with its answers in it. Raises `FileNotFoundError` without one."""
-        where = resources["nbgrader"]
-        path = Path(self.lessons) / where["assignment"] / f"{where['notebook']}.ipynb"
-        cells = filter(None, (keep(cell) for cell in nb.cells))
-        return graft(nbformat.read(path, as_version=4), cells), resources
 
 
 def graft(release: NotebookNode, cells: Iterable[StudentCell], notes: Iterable[str] = ()) -> NotebookNode:
@@ -94,17 +77,6 @@ def skeleton(release: NotebookNode) -> NotebookNode:
 def defined(source: str) -> list[str]:
     """Names of the functions and classes that a source defines at top level, in order, each once."""
     return list(dict.fromkeys(DEFINES.findall(source)))
-
-
-def is_students(cell: NotebookNode) -> bool:
-    """Whether a cell of a grafted notebook holds the student's code."""
-    return is_solution(cell) or str(cell.get("id", "")).startswith(OWN)
-
-
-def cell_name(cell: NotebookNode) -> str:
-    """What notes call a cell: its grade id, "own cell 2" for one of the student's own, else its id."""
-    name = cell.metadata.get("nbgrader", {}).get("grade_id") or str(cell.get("id", "without an id"))
-    return f"own cell {name.removeprefix(OWN)}" if name.startswith(OWN) else name
 
 
 def _places_of_released_cells(release: NotebookNode, cells: list[StudentCell]) -> dict[int, int]:

@@ -53,7 +53,7 @@ def read_submission(course: Course, student: str, lesson: str) -> Submission | R
     """Read submitted/STUDENT/LESSON/LESSON.ipynb. None when the student has no folder for this lesson."""
     notes: list[str] = []
     try:
-        folder = _open_folder(str(course.submitted), student, lesson)
+        folder = open_folder(str(course.submitted), student, lesson)
     except FileNotFoundError:
         return None
     except OSError:
@@ -64,7 +64,7 @@ def read_submission(course: Course, student: str, lesson: str) -> Submission | R
             return name
         if name != f"{lesson}.ipynb":
             notes.append(f"the file was called {one_line(name)}")
-        cells = read_cells(_read_file(folder, name, MAX_BYTES))
+        cells = read_cells(read_file(folder, name, MAX_BYTES))
         timestamp = _timestamp(folder, notes)
     except ValueError as error:
         return Reason(str(error))
@@ -79,6 +79,8 @@ def read_cells(data: bytes) -> list[StudentCell]:
     """The cells of a notebook's bytes. Raises `ValueError`, worded for the student, when it is not one."""
     if not data.strip():
         raise ValueError("the notebook file is empty")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError("the file is not a notebook (not JSON in UTF-8: it was saved as UTF-16)")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -111,10 +113,10 @@ def keep(cell: Any) -> StudentCell | None:
     return StudentCell(cell["cell_type"], _clean(source), _text(own_id), _text(grade_id))
 
 
-def one_line(text: str) -> str:
-    """One line without control characters, at most `LONGEST_NOTE` characters."""
+def one_line(text: str, longest: int = LONGEST_NOTE) -> str:
+    """One line without control characters, at most `longest` characters."""
     text = " ".join("".join(c if c.isprintable() else " " for c in _clean(text)).split())
-    return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 3] + "..."
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def _text(value: Any) -> str:
@@ -126,7 +128,7 @@ def _clean(text: str) -> str:
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def _open_folder(top: str, *names: str) -> int:
+def open_folder(top: str, *names: str) -> int:
     """A descriptor of top/names[0]/names[1]..., none of whose names may be a link."""
     folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     for name in names:
@@ -149,7 +151,8 @@ def _notebook_name(folder: int, lesson: str) -> str | Reason:
     return Reason(f"there is no {lesson}.ipynb (found {found})")
 
 
-def _read_file(folder: int, name: str, limit: int) -> bytes:
+def read_file(folder: int, name: str, limit: int) -> bytes:
+    """The bytes of a plain file in an open folder. Raises `ValueError` when it is another kind of file or too large."""
     with open(os.open(name, NO_LINKS, dir_fd=folder), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("the notebook is not a plain file")
@@ -163,7 +166,7 @@ def _timestamp(folder: int, notes: list[str]) -> str:
     from nbgrader.utils import parse_utc
 
     try:
-        text = _read_file(folder, "timestamp.txt", 1000).decode().strip()
+        text = read_file(folder, "timestamp.txt", 1000).decode().strip()
         if text:
             parse_utc(text)
         return text

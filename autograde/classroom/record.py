@@ -13,9 +13,9 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.plugins import CsvExportPlugin
 
+from autograde.classroom.cells import exercise_in
 from autograde.classroom.course import Course, CourseError
 from autograde.classroom.graft import KEY
-from autograde.classroom.marks import exercise_in
 
 
 @dataclass(frozen=True)

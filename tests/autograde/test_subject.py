@@ -307,7 +307,7 @@ def test_arrays_cross_as_copies_of_their_numbers(value) -> None:
     assert type(got) is np.ndarray
     assert got.flags.c_contiguous
     assert not np.shares_memory(got, value)
-    assert (got.shape, got.dtype) == (np.shape(value), np.asarray(value).dtype)
+    assert (got.shape, got.dtype) == (np.shape(value), np.asarray(value).dtype.newbyteorder("="))
     np.testing.assert_array_equal(got, np.asarray(value))
 
 

@@ -1,4 +1,4 @@
-"""A tiny course of one lesson with two exercises, and the means to hand in work for it."""
+"""A tiny course of one lesson with two of the course's exercises, and the means to hand in work for it."""
 
 from __future__ import annotations
 
@@ -16,48 +16,41 @@ from autograde.classroom.course import Course, prepare_process
 
 LESSON = "07-tiny"
 
-# Stands in for the course's checks: full marks for double(3) == 6, half for another number. It lies in the course's
-# root, so it is also what shows that a kernel finds the course.
-CHECKS = """
-import inspect
-
-def check(exercise):
-    work = inspect.currentframe().f_back.f_globals.get({"7.1": "double", "7.2": "Counter"}[exercise])
-    try:
-        right = work(3) == 6 if exercise == "7.1" else len(work("abc")) == 3
-    except Exception as error:
-        print(f"{exercise}: {type(error).__name__}")
-        return 0.0
-    print(f"{exercise}: {'right' if right else 'wrong'}")
-    return {"7.1": 4.0, "7.2": 2.0}[exercise] * (1.0 if right else 0.5 if exercise == "7.1" else 0.0)
-"""
-
 SOLUTIONS = {
-    "exercise-7-1": "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
+    "exercise-7-1": (
+        "def softmax(scores):\n    ### BEGIN SOLUTION\n    e = np.exp(scores - scores.max(axis=-1, keepdims=True))\n"
+        "    return e / e.sum(axis=-1, keepdims=True)\n    ### END SOLUTION"
+    ),
     "exercise-7-2": (
-        "class Counter:\n    def __init__(self, items):\n        self.items = items\n\n"
-        "    def __len__(self):\n        ### BEGIN SOLUTION\n        return len(self.items)\n        ### END SOLUTION"
+        "def count_positions(prompt, new):\n    ### BEGIN SOLUTION\n"
+        "    return sum(prompt + i for i in range(new)), prompt + new - 1\n    ### END SOLUTION"
     ),
 }
 RIGHT = {
-    "exercise-7-1": "def double(x):\n    return x + x",
+    "exercise-7-1": (
+        "def softmax(scores):\n    big = np.max(scores, axis=1)[:, None]\n    e = np.exp(scores - big)\n"
+        "    return e / np.sum(e, axis=1)[:, None]"
+    ),
     "exercise-7-2": (
-        "class Counter:\n    def __init__(self, items):\n        self.items = items\n\n"
-        "    def __len__(self):\n        return len(list(self.items))"
+        "def count_positions(prompt, new):\n    return new * prompt + new * (new - 1) // 2, prompt + new - 1"
     ),
 }
+CHECKS = {"exercise-7-1": ("0.1", 4), "exercise-7-2": ("1.2", 2)}
 
 
 def make_source() -> NotebookNode:
     """The instructor's notebook."""
     v4 = nbformat.v4
-    cells = [v4.new_markdown_cell("# Tiny", id="title"), v4.new_code_cell("from tiny_checks import check", id="setup")]
-    for number, points in ((1, 4), (2, 2)):
-        solution, test = f"exercise-7-{number}", f"check-7-{number}"
+    cells = [
+        v4.new_markdown_cell("# Tiny", id="title"),
+        v4.new_code_cell("import numpy as np\nfrom autograde import check", id="setup"),
+    ]
+    for solution, (exercise, points) in CHECKS.items():
+        test = solution.replace("exercise", "check")
         tag = {"schema_version": 3, "grade_id": solution, "grade": False, "locked": False, "solution": True}
         cells.append(v4.new_code_cell(SOLUTIONS[solution], id=solution, metadata={"nbgrader": tag | {"task": False}}))
         tag = {"schema_version": 3, "grade_id": test, "grade": True, "locked": True, "solution": False, "task": False}
-        source = f'check("7.{number}")'
+        source = f'check("{exercise}")'
         cells.append(v4.new_code_cell(source, id=test, metadata={"nbgrader": tag | {"points": points}}))
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
@@ -72,7 +65,6 @@ def tiny_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = root / "solutions" / LESSON
     folder.mkdir(parents=True)
     nbformat.write(make_source(), folder / f"{LESSON}.ipynb")
-    (root / "tiny_checks.py").write_text(CHECKS)
     prepare_process()
     staging = tmp_path_factory.mktemp("staging")
     shutil.copytree(root / "solutions", staging / "solutions")

@@ -18,11 +18,12 @@ from autograde.classroom.course import EXECUTE, Course, prepare_process
 LESSON = "07-tiny"
 
 
-def test_one_class_runs_the_code_and_it_is_named_once() -> None:
+def test_nothing_of_nbgraders_runs_code() -> None:
+    """Its Execute starts a kernel with the rights of whoever grades."""
     settings = Course(Path("/a"), Path("/a/b")).settings()
     assert settings.Autograde.autograde_preprocessors[0] == EXECUTE
-    sources = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "autograde" / "classroom").glob("*.py")}
-    assert [name for name, text in sources.items() if '"execute.TrustingExecute"' in text] == ["course.py"]
+    steps = [*settings.Autograde.autograde_preprocessors, *settings.Autograde.sanitize_preprocessors]
+    assert not [step for step in steps if step.endswith(".Execute")]
 
 
 def test_alembic_is_found_without_an_activated_environment(monkeypatch) -> None:
@@ -34,23 +35,36 @@ def test_alembic_is_found_without_an_activated_environment(monkeypatch) -> None:
     assert os.environ["PATH"].endswith(os.pathsep + "/nowhere")
 
 
-def test_plain_nbgrader_grades_a_damaged_notebook(tiny_root: Path, tmp_path: Path, answered: NotebookNode) -> None:
-    """`nbgrader autograde` alone would give this one no marks, and a silent check full ones."""
+def test_plain_nbgrader_grades_what_it_would_stumble_over(
+    tiny_root: Path, tmp_path: Path, answered: NotebookNode
+) -> None:
+    """Alone it would give the first no marks, stop at the second and copy what the third points to."""
     root = tmp_path / "course"
     shutil.copytree(tiny_root, root)
     shutil.copy(ROOT / "nbgrader_config.py", root)
-    shutil.copytree(ROOT / "autograde", root / "autograde", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("autograde", "kvlib"):
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
     course = Course(root, root / "classroom")
     for cell in answered.cells:
         cell.metadata = NotebookNode()
-    answered.cells.insert(4, {**answered.cells[1], "source": "check = lambda name: None", "id": "mine"})
+    answered.cells.insert(4, {**answered.cells[1], "source": "check = lambda name: -1.0", "id": "mine"})
     folder = course.submitted / "ann" / LESSON
     folder.mkdir(parents=True)
     (folder / f"{LESSON}.ipynb").write_text(json.dumps(answered))
+    unreadable, linked = (course.submitted / who / LESSON for who in ("bob", "cy"))
+    for folder in (unreadable, linked):
+        folder.mkdir(parents=True)
+    (unreadable / f"{LESSON}.ipynb").write_text("{")
+    (linked / f"{LESSON}.ipynb").symlink_to(tmp_path / "outside.txt")
+    (linked / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (tmp_path / "outside.txt").write_text("not for students")
     record.register(course, LESSON)
     command = [sys.executable, "-m", "nbgrader", "autograde", LESSON]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    row = record.read_row(course, "ann", LESSON)
-    assert row.points == {"7.1": 4.0, "7.2": 0.0}
-    assert "7.2: the check gave no mark" in row.notes
+    assert record.read_row(course, "ann", LESSON).points == {"0.1": 4.0, "1.2": 2.0}
+    for who, why in (("bob", "not JSON"), ("cy", "is a link or could not be opened")):
+        row = record.read_row(course, who, LESSON)
+        assert row.points == {"0.1": 0.0, "1.2": 0.0}
+        assert why in row.notes[0]
+    assert not [path for path in course.classroom.rglob("*") if path.name == "link.txt" and not path.is_symlink()]

@@ -13,9 +13,10 @@ import nbformat
 import pytest
 
 from autograde.classroom import sample
+from autograde.classroom.cells import is_students
 from autograde.classroom.cli import ROOT
 from autograde.classroom.course import Course, CourseError
-from autograde.classroom.graft import graft, is_students
+from autograde.classroom.graft import graft
 from autograde.classroom.intake import read_cells
 from autograde.classroom.sample import MARKER, fill_in, make_class, read_answers
 from autograde.cli import main
@@ -77,7 +78,7 @@ def test_demo_grades_the_real_lessons(small_sample: Path, capsys: pytest.Capture
     classroom = small_sample / "demo"
     assert main(["demo", str(classroom)]) == 0
     said = capsys.readouterr().out
-    assert "sandbox: none (run only submissions you trust)" in said
+    assert "sandbox: bubblewrap (own namespaces" in said
     assert "1.3: looks like: The numbers are right, but every step projects all tokens again" in said
     assert "not graded: the file is not a notebook (not JSON)" in said
     assert said.count("nothing handed in") == 1  # lucia, lesson 02

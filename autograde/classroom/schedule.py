@@ -1,0 +1,63 @@
+"""Spreads jobs over this machine's cores or a cluster's, and brings the results as they come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from joblib import Parallel, delayed, parallel_config
+
+from autograde.classroom.course import CourseError
+from autograde.classroom.job import Job
+from autograde.classroom.station import close_stations, grade_job
+
+
+def results_of(jobs: list[Job], workers: int, scheduler: str = "") -> Iterator[tuple[Job, dict[str, Any] | str]]:
+    """Each job with its result, in the order in which they are done; or with the fault of the grader's, in words.
+
+    `workers` grading processes run on this machine; with `scheduler`, the address of a Dask scheduler, the jobs run
+    where its workers are, and nothing but jobs and results travels.
+    """
+    if not scheduler and (workers <= 1 or len(jobs) <= 1):
+        try:
+            yield from map(graded_or_fault, jobs)
+        finally:
+            close_stations()
+        return
+    with _backend(scheduler, workers):
+        yield from Parallel(n_jobs=-1 if scheduler else workers, return_as="generator_unordered", batch_size=1)(
+            delayed(graded_or_fault)(job) for job in jobs
+        )
+
+
+def graded_or_fault(job: Job) -> tuple[Job, dict[str, Any] | str]:
+    """A job's result. A fault of the grader's costs this job only: it is told, and no mark is made up."""
+    try:
+        return job, grade_job(job)
+    except Exception as error:
+        return job, f"the grader failed: {type(error).__name__}: {error}"
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _backend(scheduler: str, workers: int) -> Iterator[None]:
+    if not scheduler:
+        with parallel_config("loky", n_jobs=workers):
+            yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise CourseError("--scheduler needs Dask: pip install 'kvcache-course[cluster]'") from None
+    try:
+        client = Client(scheduler, timeout=30)
+    except (OSError, ValueError) as error:
+        raise CourseError(f"no Dask scheduler answers at {scheduler}: {error}") from None
+    with client, parallel_config("dask"):
+        yield

@@ -1,0 +1,1 @@
+"""What a class got wrong, from its result files, and grade files for learning platforms."""

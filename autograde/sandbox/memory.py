@@ -1,0 +1,56 @@
+"""Watches what all the processes of a worker use together: the kernel's limits are for each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from autograde.sandbox.limits import MIB, Limits
+from autograde.sandbox.template import descendants
+
+PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+class Memory:
+    """The processes below `root`, which is not counted itself, and the scratch folder, where it is a real one."""
+
+    def __init__(self, root: int, limits: Limits, scratch: str = "") -> None:
+        self.root, self.limits, self.scratch = root, limits, scratch
+
+    def too_much(self) -> str:
+        """What there is too much of, in words, or nothing."""
+        pids = descendants(self.root)
+        if len(pids) > self.limits.processes:
+            return f"started more than {self.limits.processes} processes"
+        if sum(map(_resident, pids)) > self.limits.memory and sum(map(_own, pids)) > self.limits.memory:
+            return f"used more than {self.limits.memory // MIB} MiB of memory"
+        if self.scratch and not self._scratch_is_small():
+            return f"wrote more than {self.limits.scratch // MIB} MiB or {self.limits.files} files"
+        return ""
+
+    def _scratch_is_small(self) -> bool:
+        size = files = 0
+        for folder, folders, names in os.walk(self.scratch):
+            files += len(folders) + len(names)
+            if files > self.limits.files:
+                return False
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+        return size <= self.limits.scratch
+
+
+def _resident(pid: int) -> int:
+    """Bytes, pages shared with others included: quick to read."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * PAGE
+    return 0
+
+
+def _own(pid: int) -> int:
+    """Bytes, with each shared page split among those who share it: slow to read, and fair."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return _resident(pid)

@@ -1,0 +1,113 @@
+"""Starts the template process and asks it for workers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PRELOAD = ("numpy", "matplotlib.pyplot", "IPython.core.interactiveshell", "torch")
+START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from autograde.sandbox.template import main; main(sys.argv[1:])"
+)
+SECONDS = 120  # for importing everything on a slow disk
+
+
+class SpawnError(Exception):
+    """The template or a worker could not be started."""
+
+
+class Spawner:
+    """One template process, started from `view` with nothing but what a worker may know."""
+
+    def __init__(self, view: Path, preload: tuple[str, ...] = PRELOAD) -> None:
+        self._control, theirs = socket.socketpair()
+        self._home = tempfile.TemporaryDirectory(prefix="template-")
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", START, str(view), *preload],
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env=_environment(self._home.name),
+            )
+        self._control.settimeout(SECONDS)
+        try:
+            first = self._answer()
+        except SpawnError:
+            self._process.kill()
+            said = self._process.stderr.read().decode("utf-8", "replace").strip()
+            self.close()
+            raise SpawnError(f"the template did not start: {said[-500:] or 'no reason given'}") from None
+        self.missing: list[str] = first["missing"]
+
+    @property
+    def pid(self) -> int:
+        """The template's process number: every worker outside a room descends from it."""
+        return self._process.pid
+
+    def fork(self, request: dict, descriptors: list[int]) -> int:
+        """Ask for a worker, with these descriptors; return its process number where it is not in a room."""
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+        except OSError:
+            raise SpawnError("the template is gone") from None
+        return self._answer()["pid"]
+
+    def end_workers(self) -> None:
+        """Kill whatever was forked and is still there."""
+        with contextlib.suppress(OSError, SpawnError):
+            self._control.sendall(b'{"end": true}')
+            self._answer()
+
+    def close(self) -> None:
+        """End the template and its workers."""
+        self.end_workers()
+        self._control.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stderr.close()
+        with contextlib.suppress(OSError):
+            self._home.cleanup()
+
+    def _answer(self) -> dict:
+        data = b""
+        while not data.endswith(b"\n"):
+            try:
+                piece = self._control.recv(1 << 16)
+            except OSError:
+                piece = b""
+            if not piece:
+                raise SpawnError("the template is gone")
+            data += piece
+        answer = json.loads(data)
+        if "failed" in answer:
+            raise SpawnError(answer["failed"])
+        return answer
+
+
+def _environment(home: str) -> dict[str, str]:
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+    return {
+        **one,
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), "/usr/bin", "/bin"]),
+        "HOME": home,
+        "TMPDIR": home,
+        "USER": "student",
+        "LOGNAME": "student",
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "Agg",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NBGRADER_EXECUTION": "autograde",
+        "AUTOGRADE_PROGRESS": "off",
+        "PIP_NO_INDEX": "1",
+    }

@@ -1,0 +1,45 @@
+"""The folder that a worker may import the course from: everything but the answers.
+
+It holds kvlib without the modules that answer the lesson being graded, and of this package only the learner's side. The
+checks, the reference solutions, the catalogue of mistakes and the gradebook are not in it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from autograde.lessons import Lesson
+
+PACKAGE = Path(__file__).resolve().parents[1]
+LEARNERS_SIDE = (
+    "deadline.py",
+    "host.py",
+    "poison.py",
+    "quiet.py",
+    "value.py",
+    *(f"sandbox/{name}.py" for name in ("__init__", "enter", "landlock", "seccomp", "template", "wire", "worker")),
+)
+ANSWERS = '''"""Left out while this lesson is graded."""
+
+raise ImportError("{module} answers an exercise of this lesson, so it cannot be imported while the lesson is graded")
+'''
+
+
+def make_view(folder: Path, lesson: Lesson) -> None:
+    """Fill an empty folder. Everybody may read it: it holds nothing that is not public."""
+    for name in LEARNERS_SIDE:
+        target = folder / "autograde" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PACKAGE / name, target)
+    shutil.copyfile(PACKAGE / "sandbox" / "stand_in.py", folder / "autograde" / "__init__.py")
+    kvlib = PACKAGE.parent / "kvlib"
+    for path in sorted(kvlib.rglob("*.py")):
+        target = folder / "kvlib" / path.relative_to(kvlib)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    for module in lesson.answers:
+        path = folder.joinpath(*module.split(".")).with_suffix(".py")
+        path.write_text(ANSWERS.format(module=module), encoding="utf-8")
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)

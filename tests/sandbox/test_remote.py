@@ -1,0 +1,75 @@
+"""Wherever a learner's work runs, a stage sees the same: the same replies, findings and marks."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograde.exercises import MODULES, load
+from autograde.judge import judge, judge_here
+from autograde.sandbox.view import PACKAGE
+
+SEED = "the other side"
+WORK = """
+import importlib.util
+import autograde, kvlib
+autograde.__path__.append({known!r} + "/autograde")
+kvlib.__path__.insert(0, {known!r} + "/kvlib")
+spec = importlib.util.spec_from_file_location("fresh", {path!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+entries = {{("mistake", entry.name): entry.candidate for entry in module.MISTAKES}}
+entries |= {{("variant", entry.name): entry.candidate for entry in module.VARIANTS}}
+work = entries[{kind!r}, {name!r}]
+"""
+
+
+def candidates(exercise_id: str) -> Any:
+    """The catalogue from a module that nobody has used yet: state that a mistake leaks is fresh."""
+    path = PACKAGE / "exercises" / MODULES[exercise_id] / "candidates.py"
+    spec = importlib.util.spec_from_file_location(f"fresh_{MODULES[exercise_id]}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two trees are the same to the last bit."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes())
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+    return a == b or a != a != b  # NaN
+
+
+@pytest.mark.parametrize("exercise", load().values(), ids=lambda exercise: exercise.id)
+def test_every_outcome_is_the_same(worker, view, exercise) -> None:
+    """The reference, every variant and every mistake of an exercise, stage by stage and reply by reply."""
+    module = candidates(exercise.id)
+    known = view / "autograde" / "known"  # inside the package: a line in it is not the learner's
+    path = known / "autograde" / "exercises" / MODULES[exercise.id] / "candidates.py"
+    sandbox = worker()
+    works = [("mistake", entry.name, entry.candidate) for entry in module.MISTAKES]
+    works += [("variant", entry.name, entry.candidate) for entry in module.VARIANTS]
+    for kind, name, candidate in works:
+        here = judge_here(exercise, candidate, SEED)
+        source = WORK.format(known=str(known), path=str(path), kind=kind, name=name)
+        assert sandbox.execute(source).error == ""
+        budget = sandbox.budget(exercise.seconds)
+        there = judge(exercise, lambda budget=budget: sandbox.subject("work", budget), SEED)
+        assert there.points == here.points, name
+        assert (there.points == exercise.points) == (kind != "mistake"), name
+        assert there.diagnosis == here.diagnosis, name
+        for ours, theirs in zip(here.outcomes, there.outcomes, strict=True):
+            assert (ours.held, ours.finding, ours.notes) == (theirs.held, theirs.finding, theirs.notes), name
+            assert [(event.op, event.raised) for event in ours.record] == [
+                (event.op, event.raised) for event in theirs.record
+            ], name
+            assert all(alike(x.value, y.value) for x, y in zip(ours.record, theirs.record, strict=True)), name
