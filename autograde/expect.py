@@ -83,9 +83,8 @@ class Trace:
 
 def half(value: Any, part: int) -> Any:
     """One half of a pair such as (K, V); what is no pair is passed on, to be complained about."""
-    if isinstance(value, np.ndarray) and value.ndim > 0:
-        value = list(value)
-    return value[part] if isinstance(value, list) and len(value) == 2 else value
+    splits = isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return value[part] if splits and len(value) == 2 else value
 
 
 def _others(want: Sequence[np.ndarray], i: int, axis: str, first: int) -> dict[str, np.ndarray]:
@@ -131,7 +130,7 @@ def _agree(got: Any, want: np.ndarray, key: str, fact: str, columns: str, others
 
 
 def _place(index: tuple[int, ...], columns: str) -> str:
-    names = ("row ", f"{columns} ")[-len(index) :] if len(index) <= 2 else tuple("" for _ in index)
+    names = ("row ", f"{columns} ")[2 - len(index) :] if len(index) <= 2 else tuple("" for _ in index)
     return ", ".join(f"{name}{i}" for name, i in zip(names, index, strict=True))
 
 

@@ -17,6 +17,9 @@ import numpy as np
 from autograde.host import Host
 from autograde.value import Handle, Lent, plain
 
+MAX_ASKED = 4096  # numbers and letters in the arguments of one call into a lent object: lessons need a hundredth
+MAX_MESSAGE = 300  # letters of the message of what a lent object raised
+
 
 class LearnerRaised(Exception):
     """The learner's code raised. `kind` names its class, `kinds` the built-in classes it is, `line` the place."""
@@ -151,7 +154,7 @@ class Subject(ABC):
         if isinstance(value, Trusted):
             return self._lent_object(value)
         if callable(value) and not isinstance(value, type):
-            self._lent.append(Trusted(value))
+            self._lent.append(Trusted(value, ("__call__",)))
             return Lent(len(self._lent) - 1, getattr(value, "__name__", "function"), is_function=True)
         return None
 
@@ -166,13 +169,16 @@ class Subject(ABC):
         """Serve a call of the learner's code into a lent function or object."""
         try:
             trusted, name = self._lent[request["id"]], request["name"]
-            if name is not None and name not in trusted.methods:
+            name = "__call__" if name is None else name
+            if name not in trusted.methods:
                 raise AttributeError(f"{name} is not lent")
-            function: Callable[..., Any] = trusted.target if name is None else getattr(trusted.target, name)
+            if (size := _size([request["args"], request["kwargs"]])) > MAX_ASKED:  # it would cost memory and time here
+                raise ValueError(f"{size} numbers in one call are more than {MAX_ASKED}")
+            function: Callable[..., Any] = getattr(trusted.target, name)
             args, kwargs = self._returned(request["args"]), self._returned(request["kwargs"])
             return {"value": self._lend(function(*args, **kwargs))}
         except Exception as error:
-            return {"raised": {"kind": _builtin_kind(error), "message": str(error)}}
+            return {"raised": {"kind": _builtin_kind(error), "message": str(error)[:MAX_MESSAGE]}}
 
     def _returned(self, tree: Any) -> Any:
         kind = type(tree)
@@ -181,6 +187,17 @@ class Subject(ABC):
         if kind is dict:
             return {key: self._returned(item) for key, item in tree.items()}
         return self._lent[tree.id].target if kind is Lent else tree
+
+
+def _size(tree: Any) -> int:
+    """How many numbers and letters a tree holds."""
+    if isinstance(tree, np.ndarray):
+        return tree.size
+    if isinstance(tree, dict):
+        return len(tree) + sum(map(_size, tree.values()))
+    if isinstance(tree, list):
+        return len(tree) + sum(map(_size, tree))
+    return len(tree) if isinstance(tree, str) else 1
 
 
 def _builtin_kind(error: Exception) -> str:

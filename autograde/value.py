@@ -93,7 +93,7 @@ class _Copy:
             return _plain_array(np.asarray(value))
         if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
             return _plain_tensor(value)
-        return Opaque(kind.__name__)
+        return Opaque(kind.__name__[:MAX_TEXT])
 
     def _items(self, value: list | tuple | dict | range, depth: int) -> Any:
         self.left -= len(value)

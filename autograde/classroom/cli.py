@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     grade.add_argument("classroom", type=Path, help="the class folder; results land in it")
     grade.add_argument("--lesson", default="", help="grade this lesson only, for example 01-toy-cache")
     grade.add_argument("--fresh", action="store_true", help="grade again what has a result already")
-    grade.add_argument("--db", default="", metavar="URL", help="the gradebook; default: CLASSROOM/gradebook.db")
+    grade.add_argument("--db", default=os.environ.get("GRADEBOOK", ""), metavar="URL",
+                       help="the gradebook; default: what GRADEBOOK says, or CLASSROOM/gradebook.db")  # fmt: skip
     grade.set_defaults(run=run_grade)
     demo = subparsers.add_parser("demo", help="make a sample class and grade it")
     demo.add_argument("classroom", type=Path, nargs="?", help="default: classroom/demo in the course")
@@ -65,6 +67,7 @@ def _course(args: argparse.Namespace, classroom: Path) -> Course:
 def _grade(course: Course, args: argparse.Namespace) -> int:
     from autograde.classroom.course import CourseError
     from autograde.classroom.grade import Options, grade_class
+    from autograde.classroom.record import masked
     from autograde.classroom.report import table
     from autograde.sandbox.tiers import SENTENCES
 
@@ -79,7 +82,7 @@ def _grade(course: Course, args: argparse.Namespace) -> int:
     print(f"{len(graded.rows)} rows{kept}; sandbox: {SENTENCES[graded.tier]}")
     if graded.faults:
         print(f"{graded.faults} could not be graded, which is the grader's fault: see grading.log, then grade again")
-    print(f"gradebook  {course.gradebook}")
+    print(f"gradebook  {masked(course.gradebook)}")
     print(f"feedback   {course.feedback / 'index.html'}")
     print(f"CSV        {course.grades}")
     return 0

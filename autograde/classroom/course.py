@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Course:
     cell_seconds: float = 30.0  # that one cell may run; a check alone may take 10
     trusted: bool = False  # submissions run with the grader's own rights
     tier: str = ""  # the only kind of sandbox to use; the best that works here where it is empty
-    db_url: str = ""  # of the gradebook; CLASSROOM/gradebook.db where it is empty
+    db_url: str = field(default="", repr=False)  # of the gradebook; CLASSROOM/gradebook.db where it is empty
 
     @property
     def submitted(self) -> Path:

@@ -19,9 +19,11 @@ from autograde.classroom import record, report
 from autograde.classroom.cells import exercise_of, is_auto_graded
 from autograde.classroom.course import Course, CourseError, prepare_process
 from autograde.classroom.execute import tier_for
+from autograde.classroom.feedback import write_pages
 from autograde.classroom.graft import refused
 from autograde.classroom.intake import STUDENT_NAME, one_line
 from autograde.classroom.job import Job, make_job
+from autograde.classroom.lock import only_run
 from autograde.classroom.record import Row
 from autograde.classroom.schedule import cores, results_of
 from autograde.classroom.station import lesson_called
@@ -29,7 +31,9 @@ from autograde.classroom.store import course_secret, drop_result, keep_result, l
 from autograde.classroom.take_in import put, take_in
 from autograde.exercises import load
 from autograde.sandbox.limits import Limits
-from autograde.sandbox.tiers import NoSandbox
+from autograde.sandbox.scratch import remove_leftovers
+from autograde.sandbox.paths import is_exposed
+from autograde.sandbox.tiers import NONE, NoSandbox
 
 NOTHING = "nothing handed in"
 BAD_NAME = "not graded: the folder's name cannot be a student's"
@@ -59,15 +63,26 @@ def grade_class(course: Course, options: Options = Options(), say: Callable[[str
     """Grade every submission of one lesson, or of every lesson that somebody handed in.
 
     Every student has a row for every lesson graded. Raises `CourseError` when there is nothing to grade or the course
-    itself is at fault, or when submissions cannot be locked in on this machine.
+    itself is at fault, when submissions cannot be locked in on this machine, or when another run grades this class.
     """
     prepare_process()
     try:
         tier = tier_for(course.trusted, course.tier)
     except NoSandbox as error:
         raise CourseError(str(error)) from None
+    if tier != NONE and (exposed := next(filter(is_exposed, (course.root, course.classroom)), None)):
+        raise CourseError(f"{exposed} lies among Python's own files, which submissions may read: move it elsewhere")
     students = _students(course)
     lessons = [options.lesson] if options.lesson else _lessons(course, students)
+    record.insist_on_gradebook(course)
+    with only_run(course.classroom), record.database_faults_told(course):
+        remove_leftovers()
+        return _grade(course, lessons, students, tier, options, say)
+
+
+def _grade(
+    course: Course, lessons: list[str], students: list[str], tier: str, options: Options, say: Callable[[str], None]
+) -> Graded:
     (course.classroom / "grading.log").unlink(missing_ok=True)
     rows: list[Row] = []
     again = faults = 0
@@ -93,6 +108,7 @@ class _Lesson:
         self.api = NbGraderAPI(config=course.grading_settings())
         self.rows: dict[str, Row] = {}
         self.faults: list[str] = []
+        self.recorded: dict[str, tuple[str, ...]] = {}  # students in the gradebook, with what went wrong there
         self.again = 0
 
     def grade(self, options: Options) -> list[Row]:
@@ -106,11 +122,15 @@ class _Lesson:
                     continue
                 if not options.fresh and load_result(self.course, student, self.lesson, job.key) is not None:
                     self.again += 1
-                    self._row(student, self._record(student))
+                    self._record(student)
                 else:
                     waiting.append(job)
-            for job, result in results_of(waiting, options.workers or cores(), options.scheduler):
+            workers = options.workers or cores()
+            for job, result in results_of(waiting, workers, options.scheduler):
                 self._arrived(job, result)
+            bar.set_description(f"{self.lesson}, pages")
+            for student, page in write_pages(self.course, self.lesson, sorted(self.recorded), workers):
+                self._finish(student, page)
         return [self.rows[student] for student in self.everybody]
 
     def _job(self, student: str) -> Job | None:
@@ -136,29 +156,33 @@ class _Lesson:
             self._row(job.student, record.empty_row(self.course, job.student, self.lesson, note))
             return
         keep_result(self.course, result)
-        self._row(job.student, self._record(job.student))
+        self._record(job.student)
 
-    def _row(self, student: str, row: Row) -> None:
+    def _row(self, student: str, row: Row, share: float = 1.0) -> None:
         self.rows[student] = row
-        self.bar.update()
+        self.bar.update(share)
         if self.bar.disable:
             done = len(self.rows)
             self.say(f"[{done}/{len(self.everybody)}] {self.lesson}  {row.student}  {row.total:g}/{row.max:g}")
 
-    def _record(self, student: str) -> Row:
-        """Let nbgrader record a result and write the feedback page. Whatever goes wrong ends in a row with a reason."""
+    def _record(self, student: str) -> None:
+        """Let nbgrader record a result. Whatever goes wrong ends in a row with a reason."""
         course, lesson = self.course, self.lesson
-        notes: tuple[str, ...] = ()
+        self.recorded[student] = ()
         if problem := self._autograde(student):
             release = nbformat.read(course.release(lesson), as_version=4)
             put(course, student, lesson, refused(release, f"nbgrader failed: {problem}"))
             record.record_zero(course, student, lesson)
-            notes = (f"not graded: nbgrader failed: {problem}",)
-        page = self.api.generate_feedback(lesson, student, force=True)
-        _log(course, student, lesson, page)
+            self.recorded[student] = (f"not graded: nbgrader failed: {problem}",)
+        self.bar.update(0.5)
+
+    def _finish(self, student: str, page: dict) -> None:
+        """Read the row, once the page is written."""
+        notes = self.recorded[student]
+        _log(self.course, student, self.lesson, page)
         if not page["success"]:
             notes += (f"no feedback page: {one_line(record.failure(page))}",)
-        return record.read_row(course, student, lesson, notes)
+        self._row(student, record.read_row(self.course, student, self.lesson, notes), 0.5)
 
     def _autograde(self, student: str) -> str:
         """Run nbgrader's autograding, which finds the result; return what went wrong, or nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
@@ -16,6 +17,7 @@ from autograde.classroom.cells import cell_name, exercise_in, is_auto_graded, is
 from autograde.classroom.graft import KEY
 from autograde.sandbox.limits import Limits
 
+SLOW_IMPORTS = {"torch": "torch", "matplotlib": "matplotlib.pyplot"}
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -44,6 +46,7 @@ class Job:
     tier: str
     limits: Limits = field(default_factory=Limits)
     refused: str = ""  # why nothing of it is run
+    preload: tuple[str, ...] = ()  # what the lesson imports that takes long to
 
     @property
     def key(self) -> str:
@@ -64,12 +67,18 @@ def make_job(
     last = max((number for number, cell in enumerate(cells) if cell.grade_id), default=-1)
     cells = cells[: last + 1]
     seeds = {cell.exercise: seed(secret, student, cell.exercise) for cell in cells if cell.exercise}
-    return Job(student, lesson, tuple(cells), seeds, tier, limits, refused)
+    return Job(student, lesson, tuple(cells), seeds, tier, limits, refused, _preload(notebook))
 
 
 def seed(secret: str, student: str, exercise: str) -> str:
     """The seed of a student's inputs in an exercise. A regrade asks the same; others are asked something else."""
     return hashlib.sha256(json.dumps([secret, student, exercise]).encode()).hexdigest()
+
+
+def _preload(notebook: NotebookNode) -> tuple[str, ...]:
+    """Slow modules that the lesson itself speaks of: what only a student uses is not imported for everybody."""
+    text = " ".join(cell.source for cell in notebook.cells if not is_students(cell))
+    return tuple(module for word, module in SLOW_IMPORTS.items() if re.search(rf"\b{word}\b", text))
 
 
 @cache

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +14,10 @@ import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.plugins import CsvExportPlugin
+from sqlalchemy import create_engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from autograde.classroom.cells import exercise_in
 from autograde.classroom.course import Course, CourseError
@@ -35,6 +41,39 @@ def open_gradebook(course: Course) -> Gradebook:
     """The gradebook, to be used as a context manager."""
     settings = course.grading_settings().CourseDirectory
     return Gradebook(settings.db_url, settings.course_id)
+
+
+def masked(url: str) -> str:
+    """The address of a database without its password: up to the last @, since a password may hold any character."""
+    url = re.sub(r"(://[^:/?@]*:).*@", r"\1***@", url, flags=re.DOTALL)
+    return re.sub(r"([?&][^=&]*pass[^=&]*=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
+
+
+def insist_on_gradebook(course: Course) -> None:
+    """Raise `CourseError` unless a gradebook on a server can be opened. Nothing is written."""
+    if not course.db_url:
+        return
+    try:
+        url = make_url(course.db_url)
+    except (ArgumentError, ValueError):
+        shown = masked(course.db_url)
+        raise CourseError(f"{shown} is no address of a database, such as postgresql+psycopg://USER@HOST/NAME") from None
+    patience = {"connect_timeout": 10} if url.get_backend_name() == "postgresql" else {}
+    with database_faults_told(course), create_engine(url, poolclass=NullPool, connect_args=patience).connect():
+        pass
+
+
+@contextmanager
+def database_faults_told(course: Course) -> Iterator[None]:
+    """Make a `CourseError` of what goes wrong with the gradebook's database."""
+    shown = masked(course.gradebook)
+    try:
+        yield
+    except ImportError as error:
+        raise CourseError(f"no driver for the gradebook {shown}: {error}; see the extra 'postgres'") from None
+    except SQLAlchemyError as error:
+        said = " ".join(str(getattr(error, "orig", None) or error).split())
+        raise CourseError(f"the gradebook {shown} does not work: {said}") from None
 
 
 def register(course: Course, lesson: str) -> None:

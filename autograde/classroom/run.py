@@ -149,7 +149,8 @@ def _graded(cell: JobCell, verdict: Verdict) -> dict[str, Any]:
     status = "ok" if failure is None else "failed"
     if failure is not None and failure.finding is not None:
         key = STATUS_OF_STOP.get(failure.finding.key, failure.finding.key)
-        status = key if key in LOST else "error" if key == "raised" else "failed"
+        stopped = failure.finding.events is None  # a stage's own finding may be called "output" too
+        status = key if stopped and key in LOST else "error" if key == "raised" else "failed"
     diagnosis = verdict.diagnosis
     return {
         "exercise": cell.exercise,

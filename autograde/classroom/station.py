@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from autograde.classroom.run import run_job
 from autograde.exercises import load
 from autograde.lessons import LESSONS, Lesson
 from autograde.sandbox.sandbox import Sandbox
+from autograde.sandbox.scratch import Scratch, remove_leftovers
 from autograde.sandbox.spawner import Spawner, SpawnError
 from autograde.sandbox.view import make_view
 
-_stations: dict[str, Station] = {}
+Key = tuple[int, str, tuple[str, ...]]  # thread, lesson, preload
+_stations: dict[Key, Station] = {}
 
 
 def lesson_called(slug: str) -> Lesson:
@@ -26,50 +28,55 @@ def lesson_called(slug: str) -> Lesson:
 class Station:
     """A template, and the folder that it and its workers import from."""
 
-    def __init__(self, lesson: Lesson) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="autograde-view-")
-        self.view = Path(self._folder.name)
+    def __init__(self, lesson: Lesson, preload: tuple[str, ...]) -> None:
+        self._folder = Scratch("view")
+        self.view = Path(self._folder.path)
         make_view(self.view, lesson)
-        self.spawner = Spawner(self.view)
+        self.spawner = Spawner(self.view, preload)
 
     def close(self) -> None:
         """End the template and remove the folder."""
         self.spawner.close()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 def grade_job(job: Job) -> dict[str, Any]:
     """Grade a submission in a worker of this process's own template. This is what a cluster's machines are sent."""
     for attempt in (1, 2):
-        station = _station(job.lesson)
+        station = _station(job)
         try:
             start = lambda station=station: Sandbox(station.spawner, station.view, job.tier, job.limits)  # noqa: E731
             return run_job(job, start, load())
         except SpawnError:  # the template may have been killed: one more try with a new one
-            close_station(job.lesson)
+            _close(_key(job))
             if attempt == 2:
                 raise
     raise AssertionError
 
 
-def close_station(lesson: str) -> None:
-    """End one lesson's template, if there is one."""
-    station = _stations.pop(lesson, None)
-    if station is not None:
-        station.close()
-
-
 def close_stations() -> None:
     """End all templates of this process."""
-    for lesson in list(_stations):
-        close_station(lesson)
+    for key in list(_stations):
+        _close(key)
 
 
 atexit.register(close_stations)
 
 
-def _station(lesson: str) -> Station:
-    key = lesson
+def _key(job: Job) -> Key:
+    return threading.get_ident(), job.lesson, job.preload
+
+
+def _station(job: Job) -> Station:
+    key = _key(job)
     if key not in _stations:
-        _stations[key] = Station(lesson_called(lesson))
+        if not _stations:
+            remove_leftovers()
+        _stations[key] = Station(lesson_called(job.lesson), job.preload)
     return _stations[key]
+
+
+def _close(key: Key) -> None:
+    station = _stations.pop(key, None)
+    if station is not None:
+        station.close()

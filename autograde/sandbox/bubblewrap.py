@@ -13,10 +13,9 @@ import subprocess
 from collections.abc import Iterable
 
 from autograde.sandbox.limits import Limits
+from autograde.sandbox.paths import SYSTEM, SYSTEM_FILES
 
 NAMESPACES = ("mnt", "pid", "net", "ipc", "uts", "cgroup")
-SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/sbin")
-SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime")
 SECONDS = 20  # for bubblewrap to set up
 ADVICE = {
     "setting up uid map: Permission denied": (
@@ -39,6 +38,7 @@ class Room:
     """The namespaces, held open until `close`. `mask` hides folders inside what `visible` shows, both read-only."""
 
     def __init__(self, visible: Iterable[str], mask: Iterable[str], limits: Limits) -> None:
+        self._ended = -1
         told, tell = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -57,6 +57,7 @@ class Room:
             os.close(tell)
         try:
             self.init = self._set_up(told)  # the process number of the room's first process, seen from here
+            self._ended = os.pidfd_open(self.init)
         except BaseException:
             self.close()
             raise
@@ -84,9 +85,13 @@ class Room:
         return {name: os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names}
 
     def close(self) -> None:
-        """End the room: the kernel kills every process in it."""
+        """End the room: the kernel kills every process in it, the first one last."""
         self._process.kill()
         self._process.wait()
+        if self._ended >= 0:
+            select.select([self._ended], [], [], SECONDS)
+            os.close(self._ended)
+            self._ended = -1
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()

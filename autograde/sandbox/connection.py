@@ -74,7 +74,9 @@ class Connection:
             first = self._receive(time.monotonic() + seconds)
         except (WireError, OSError, WorkStopped) as error:
             return str(error) or type(error).__name__
-        return "" if first == {"ready": True} else str(first.get("failed"))
+        if type(first) is not dict:
+            return PROTOCOL
+        return "" if first.get("ready") is True else str(first.get("failed"))
 
     def printed(self) -> str:
         """What was printed since the last call, cut."""
@@ -94,8 +96,7 @@ class Connection:
 
     def _stopped(self, status: str, fact: str) -> WorkStopped:
         if self._output >= 0:
-            with contextlib.suppress(WorkStopped):
-                self._drain()
+            self._read_output()
         self.lost = WorkStopped(status, fact)
         self.close()
         return self.lost
@@ -147,7 +148,13 @@ class Connection:
                 return
 
     def _drain(self) -> bool:
-        """Read what was printed. False when nobody can print any more."""
+        """Read what was printed, and stop the worker when it is too much. False when nobody can print any more."""
+        more = self._read_output()
+        if self._printed_size > self._limits.output:
+            raise self._stopped("output", f"printed more than {self._limits.output // MIB} MiB")
+        return more
+
+    def _read_output(self) -> bool:
         for _ in range(64):
             try:
                 piece = os.read(self._output, 1 << 16)
@@ -157,8 +164,6 @@ class Connection:
                 return False
             self._printed_size += len(piece)
             self._printed += piece[: max(0, KEPT_OUTPUT - len(self._printed))]
-            if self._printed_size > self._limits.output:
-                raise self._stopped("output", f"printed more than {self._limits.output // MIB} MiB")
         return True
 
 

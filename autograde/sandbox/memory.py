@@ -12,14 +12,14 @@ PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class Memory:
-    """The processes below `root`, which is not counted itself, and the scratch folder, where it is a real one."""
+    """The processes below `roots`, which are not counted themselves, and the scratch folder, where it is a real one."""
 
-    def __init__(self, root: int, limits: Limits, scratch: str = "") -> None:
-        self.root, self.limits, self.scratch = root, limits, scratch
+    def __init__(self, roots: tuple[int, ...], limits: Limits, scratch: str = "") -> None:
+        self.roots, self.limits, self.scratch = roots, limits, scratch
 
     def too_much(self) -> str:
         """What there is too much of, in words, or nothing."""
-        pids = descendants(self.root)
+        pids = {pid for root in self.roots for pid in descendants(root)}
         if len(pids) > self.limits.processes:
             return f"started more than {self.limits.processes} processes"
         if sum(map(_resident, pids)) > self.limits.memory and sum(map(_own, pids)) > self.limits.memory:

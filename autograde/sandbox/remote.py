@@ -45,9 +45,9 @@ class RemoteSubject(Subject):
         message = {"do": "ask", "request": request, "seconds": self._budget.left()}
         reply = self._connection.exchange(message, message["seconds"], self.answer)
         printed = reply.pop("printed", None)
-        if type(printed) is not int or len(reply) != 1:
+        if type(printed) is not int or printed < 0 or len(reply) != 1:
             raise self._connection.fail("protocol", PROTOCOL)
-        self._budget.printed += max(0, min(printed, 1_000_000))
+        self._budget.printed += min(printed, 1_000_000)
         ((kind, body),) = reply.items()
         if kind == "stopped" and type(body) is str:
             raise WorkStopped("time", time_fact(self._budget.seconds), body[:200])

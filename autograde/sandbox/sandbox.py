@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import sys
-import sysconfig
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograde.sandbox import landlock, seccomp
-from autograde.sandbox.bubblewrap import SYSTEM, SYSTEM_FILES, Room
+from autograde.sandbox.bubblewrap import Room
 from autograde.sandbox.connection import Connection
 from autograde.sandbox.limits import Limits
 from autograde.sandbox.memory import Memory
+from autograde.sandbox.paths import masks, prefixes, readable
 from autograde.sandbox.remote import Budget, RemoteSubject
+from autograde.sandbox.scratch import Scratch
 from autograde.sandbox.spawner import Spawner, SpawnError
 from autograde.sandbox.tiers import BUBBLEWRAP, LANDLOCK
 from autograde.subject import WorkStopped
@@ -25,7 +23,6 @@ FIRST_UID = 60_000  # of the users that root lends to workers: nobody's, and no 
 UIDS = 5_000
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 START_SECONDS = 60
-OUR_PACKAGES = ("autograde", "kvlib")
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Sandbox:
         self.limits = limits
         self._spawner, self._tier = spawner, tier
         self._room: Room | None = None
-        self._scratch = ""
+        self._scratch: Scratch | None = None
         self._connection: Connection | None = None
         try:
             self._start(view)
@@ -111,10 +108,9 @@ class Sandbox:
             self._connection.close()
         if self._room is not None:
             self._room.close()
-        else:
-            self._spawner.end_workers()
+        self._spawner.end_workers()
         if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.close()
 
     def _exchange(self, message: dict, seconds: float, **fields: type) -> dict:
         """Send, and insist on a reply with exactly these fields."""
@@ -132,22 +128,23 @@ class Sandbox:
             request |= {"uid": None, "landlock": None, "own_signals_only": False, "home": "/tmp"}
             request["seccomp"] = self._tier in (BUBBLEWRAP, LANDLOCK) and seccomp.available()
             if self._tier == BUBBLEWRAP:
-                self._room = Room([*prefixes(), str(view)], masks(view), self.limits)
+                self._room = Room([*prefixes(), str(view)], masks(), self.limits)
                 namespaces = self._room.descriptors()
             else:
-                self._scratch = tempfile.mkdtemp(prefix="worker-")
-                request["home"] = self._scratch
-            root = self._room.init if self._room is not None else self._spawner.pid
+                self._scratch = Scratch("worker")
+                request["home"] = self._scratch.path
+            # The worker is the template's child. In a room, what it leaves behind goes to the room's first process.
+            roots = (self._spawner.pid,) if self._room is None else (self._spawner.pid, self._room.init)
             if os.geteuid() == 0 and self._tier in (BUBBLEWRAP, LANDLOCK):
-                request["uid"] = FIRST_UID + root % UIDS
+                request["uid"] = FIRST_UID + roots[-1] % UIDS
                 if self._scratch:
-                    os.chown(self._scratch, request["uid"], request["uid"])
+                    os.chown(self._scratch.path, request["uid"], request["uid"])
             if self._tier == LANDLOCK:
                 _insist_on_landlock()
-                request["landlock"] = {"read": readable(view), "write": [self._scratch], "devices": DEVICES}
+                request["landlock"] = {"read": readable(view), "write": [self._scratch.path], "devices": DEVICES}
                 request["own_signals_only"] = landlock.abi() < 6
             request["namespaces"] = list(namespaces)
-            memory = Memory(root, self.limits, self._scratch)
+            memory = Memory(roots, self.limits, self._scratch.path if self._scratch else "")
             self._connection = Connection(ours, printed, self.limits, memory.too_much)
             self._spawner.fork(request, [theirs.fileno(), print_to, *namespaces.values()])
         finally:
@@ -157,49 +154,6 @@ class Sandbox:
                 os.close(descriptor)
         if problem := self._connection.hello(START_SECONDS):
             raise SpawnError(problem)
-
-
-def prefixes() -> list[str]:
-    """Folders that Python needs, each without those inside another."""
-    found = {os.path.realpath(path) for path in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
-    found -= {"/usr"}
-    return sorted(path for path in found if not any(path.startswith(other + os.sep) for other in found))
-
-
-def site_packages() -> list[str]:
-    """Where packages are installed."""
-    return sorted({os.path.realpath(sysconfig.get_path(name)) for name in ("purelib", "platlib")})
-
-
-def masks(view: Path) -> list[str]:
-    """This course's own packages, where they lie among what Python needs."""
-    folders = [os.path.join(folder, name) for folder in site_packages() for name in OUR_PACKAGES]
-    return [folder for folder in folders if os.path.isdir(folder) and not folder.startswith(f"{view}{os.sep}")]
-
-
-def readable(view: Path) -> list[str]:
-    """What Landlock lets a worker read: the same, with our own packages left out one level at a time."""
-    allowed = [path for path in (*SYSTEM, *SYSTEM_FILES) if os.path.exists(path)]
-    hidden = set(masks(view))
-    for path in prefixes():
-        allowed += _without(path, hidden)
-    return [
-        *allowed,
-        str(view),
-        "/proc/self",
-        "/proc/meminfo",
-        "/proc/cpuinfo",
-        "/proc/stat",
-        "/sys/devices/system/cpu",
-    ]
-
-
-def _without(folder: str, hidden: set[str]) -> list[str]:
-    if folder in hidden:
-        return []
-    if not any(path.startswith(folder + os.sep) for path in hidden):
-        return [folder]
-    return [path for entry in os.scandir(folder) for path in _without(entry.path, hidden)]
 
 
 def _insist_on_landlock() -> None:

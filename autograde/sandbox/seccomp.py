@@ -21,6 +21,7 @@ REFUSED = """
     open_by_handle_at name_to_handle_at quotactl quotactl_fd swapon swapoff acct lookup_dcookie
     bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
     keyctl add_key request_key
+    memfd_create memfd_secret shmget shmat shmctl semget msgget
     kexec_load kexec_file_load init_module finit_module delete_module create_module reboot
     sethostname setdomainname settimeofday clock_settime adjtimex clock_adjtime
     vhangup iopl ioperm modify_ldt

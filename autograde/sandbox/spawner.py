@@ -8,13 +8,20 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-PRELOAD = ("numpy", "matplotlib.pyplot", "IPython.core.interactiveshell", "torch")
-START = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from autograde.sandbox.template import main; main(sys.argv[1:])"
-)
+from autograde.sandbox.paths import packages
+from autograde.sandbox.scratch import Scratch
+
+PRELOAD = ("numpy", "IPython.core.interactiveshell")  # what every worker needs
+START = """
+import json, sys
+view, packages, *preload = sys.argv[1:]
+packages = json.loads(packages)
+sys.path = [view, *(path for path in sys.path if path not in packages), *packages]
+from autograde.sandbox.template import main
+main(preload)
+"""
 SECONDS = 120  # for importing everything on a slow disk
 
 
@@ -25,17 +32,17 @@ class SpawnError(Exception):
 class Spawner:
     """One template process, started from `view` with nothing but what a worker may know."""
 
-    def __init__(self, view: Path, preload: tuple[str, ...] = PRELOAD) -> None:
+    def __init__(self, view: Path, preload: tuple[str, ...] = ()) -> None:
         self._control, theirs = socket.socketpair()
-        self._home = tempfile.TemporaryDirectory(prefix="template-")
+        self._home = Scratch("template")
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", START, str(view), *preload],
+                [sys.executable, "-I", "-c", START, str(view), json.dumps(packages()), *PRELOAD, *preload],
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 cwd="/",
-                env=_environment(self._home.name),
+                env=_environment(self._home.path),
             )
         self._control.settimeout(SECONDS)
         try:
@@ -53,7 +60,7 @@ class Spawner:
         return self._process.pid
 
     def fork(self, request: dict, descriptors: list[int]) -> int:
-        """Ask for a worker, with these descriptors; return its process number where it is not in a room."""
+        """Ask for a worker, with these descriptors; return its process number."""
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         except OSError:
@@ -76,8 +83,7 @@ class Spawner:
             self._process.kill()
             self._process.wait()
         self._process.stderr.close()
-        with contextlib.suppress(OSError):
-            self._home.cleanup()
+        self._home.close()
 
     def _answer(self) -> dict:
         data = b""

@@ -42,10 +42,12 @@ def main(preload: list[str]) -> None:
     worker.make_shell()
     gc.freeze()  # the children share this memory as long as nobody touches it
     control.sendall(json.dumps({"ready": True, "missing": missing}).encode() + b"\n")
+    signal.signal(signal.SIGCHLD, _collect)
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, MOST, 16)
         if not data:
             break
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # `start` waits for one child by itself
         request = json.loads(data)
         if request.get("end"):
             answer: dict[str, Any] = {"ended": end_descendants()}
@@ -54,7 +56,15 @@ def main(preload: list[str]) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
         control.sendall(json.dumps(answer).encode() + b"\n")
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
     end_descendants()
+
+
+def _collect(*_: object) -> None:
+    """Collect who has ended. A room's first process cannot end before its workers are collected, and they are ours."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _imported(name: str) -> bool:
@@ -69,27 +79,37 @@ def start(request: dict, descriptors: list[int], control: socket.socket) -> dict
     """Fork a worker. Only the child ever enters anything, so the next one starts as clean as this one."""
     connection, output, *others = descriptors
     namespaces = dict(zip(request["namespaces"], others, strict=True))
+    told, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(request, connection, output, namespaces, control)
-    if "pid" not in namespaces:
-        return {"pid": child}
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])  # it has forked the worker, or failed
-    return {"pid": child} if status == 0 else {"failed": "the worker could not enter the sandbox"}
+        _child(request, connection, output, namespaces, control, tell)
+    os.close(tell)
+    try:
+        if "pid" not in namespaces:
+            return {"pid": child}
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])  # it has forked the worker, or failed
+        return {"pid": int(os.read(told, 32))} if status == 0 else {"failed": "the worker could not enter the sandbox"}
+    finally:
+        os.close(told)
 
 
-def _child(request: dict, connection: int, output: int, namespaces: dict[str, int], control: socket.socket) -> None:
+def _child(
+    request: dict, connection: int, output: int, namespaces: dict[str, int], control: socket.socket, tell: int
+) -> None:
     """Give up every right, step by step, then serve. Never returns."""
     try:
         channel = socket.socket(fileno=connection)
         try:
             control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             os.setsid()
             if namespaces:
                 enter.join(namespaces)
                 enter.limit_files(request["files"])
                 enter.enter_user(namespaces)
-                if os.fork() != 0:  # only what is forked from here on is inside the process namespace
+                if (inside := os.fork()) != 0:  # only what is forked from here on is inside the process namespace
+                    os.write(tell, str(inside).encode())
                     os._exit(0)
             else:
                 enter.die_with_parent()
@@ -119,9 +139,7 @@ def end_descendants() -> bool:
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        _collect()
         if not found:
             return True
         time.sleep(0.005)

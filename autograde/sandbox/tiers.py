@@ -79,7 +79,7 @@ def problem_with(tier: str) -> str:
 
 def private_prefix() -> str:
     """Where Python lies, if this is root and nobody else may read it there."""
-    from autograde.sandbox.sandbox import prefixes
+    from autograde.sandbox.paths import prefixes
 
     if os.geteuid() == 0:
         for prefix in prefixes():

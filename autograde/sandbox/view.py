@@ -20,6 +20,28 @@ LEARNERS_SIDE = (
     "value.py",
     *(f"sandbox/{name}.py" for name in ("__init__", "enter", "landlock", "seccomp", "template", "wire", "worker")),
 )
+PICTURES = ("kvlib.plots", "kvlib.widgets")  # drawing takes longer than all else, and nobody would see them
+NO_PICTURES = '''"""Stands in for the pictures while a notebook is graded: it can all be called, and draws nothing."""
+
+
+class Picture:
+    def __repr__(self):
+        return "(pictures are not drawn while grading)"
+
+    def __call__(self, *args, **kwargs):
+        return self
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self
+
+
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return Picture()
+'''
 ANSWERS = '''"""Left out while this lesson is graded."""
 
 raise ImportError("{module} answers an exercise of this lesson, so it cannot be imported while the lesson is graded")
@@ -38,8 +60,13 @@ def make_view(folder: Path, lesson: Lesson) -> None:
         target = folder / "kvlib" / path.relative_to(kvlib)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+    for module in PICTURES:
+        _file_of(folder, module).write_text(NO_PICTURES, encoding="utf-8")
     for module in lesson.answers:
-        path = folder.joinpath(*module.split(".")).with_suffix(".py")
-        path.write_text(ANSWERS.format(module=module), encoding="utf-8")
+        _file_of(folder, module).write_text(ANSWERS.format(module=module), encoding="utf-8")
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _file_of(folder: Path, module: str) -> Path:
+    return folder.joinpath(*module.split(".")).with_suffix(".py")

@@ -70,7 +70,15 @@ def _outward(tree: Any, arrays: list[bytes], depth: int) -> Any:
     kind = type(tree)
     if depth > MAX_DEPTH:
         raise WireError("too deep")
-    if tree is None or kind is bool or kind is int or kind is str:
+    if tree is None or kind is bool:
+        return tree
+    if kind is int:
+        if tree.bit_length() > MAX_BITS:
+            raise WireError("an int is too large")
+        return tree
+    if kind is str:
+        if len(tree) > MAX_SOURCE:
+            raise WireError("a string is too long")
         return tree
     if kind is float:
         return tree if math.isfinite(tree) else {"f": repr(tree)}

@@ -145,6 +145,7 @@ def make_shell() -> Any:
     shell.showtraceback = shell.showsyntaxerror = lambda *args, **kwargs: None
     shell.enable_gui = lambda gui=None: None
     shell.displayhook.write_output_prompt = lambda: None
+    shell.display_formatter.active_types = ["text/plain"]  # nobody looks at pictures, which take time to draw
     warnings.filterwarnings("ignore", message=".*non-interactive.*")
     return shell
 
@@ -152,7 +153,7 @@ def make_shell() -> Any:
 def work(connection: socket.socket) -> None:
     """Say that all is ready, then serve. Never returns."""
     pipe = Pipe(connection)
-    sys.stdin = open(os.devnull)  # noqa: SIM115
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     worker = Worker(pipe, make_shell())

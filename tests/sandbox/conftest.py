@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Path:
             PACKAGE.parent / name, folder / "autograde" / "known" / name, ignore=shutil.ignore_patterns("__pycache__")
         )
     for path in (folder, *folder.parents):
-        if path.owner() == Path.home().owner() and path.name.startswith(("pytest", "view")):
+        if path.stat().st_uid == os.geteuid() and path.name.startswith(("pytest", "view")):
             path.chmod(0o755)  # root's workers are somebody else
     return folder
 
