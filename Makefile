@@ -45,13 +45,14 @@ PIP := $(PY) -m pip --quiet
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help lab test lessons demo torch format lint clean constraints first-lesson
+.PHONY: help lab test lessons demo bench-grading torch format lint clean constraints first-lesson
 
 help:
 	@echo "make lab        open the first lesson in JupyterLab"
 	@echo "make test       run the whole test suite"
 	@echo "make lessons    build the lessons from solutions/*.py"
 	@echo "make demo       show the grading at work on a small made-up class"
+	@echo "make bench-grading  time the grader against stock nbgrader (minutes)"
 	@echo "make torch      install torch again (TORCH=cpu, cuda or none)"
 	@echo "make format     format the code with ruff"
 	@echo "make lint       check the code with ruff"
@@ -74,6 +75,9 @@ lessons: $(VENV)/.lessons torch
 
 demo: $(VENV)/.lessons torch
 	$(PY) -m autograde demo $(ARGS)
+
+bench-grading: $(VENV)/.test torch
+	$(PY) benchmarks/grading.py $(ARGS)
 
 format: $(VENV)/.test
 	$(PY) -m ruff check --fix .

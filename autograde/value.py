@@ -16,7 +16,7 @@ import numpy as np
 MAX_DEPTH = 8  # of nested lists and dicts
 MAX_ITEMS = 100_000  # of one tree, all its lists and dicts together
 MAX_TEXT = 10_000  # characters of one string
-MAX_BYTES = 32 << 20  # of one array
+MAX_BYTES = 8 << 20  # of one array
 MAX_BITS = 64  # of one int
 
 

@@ -9,11 +9,8 @@ from traitlets import Bool, Float, Unicode
 from autograde.classroom.course import course_at
 from autograde.classroom.fill import fill
 from autograde.classroom.graft import KEY
-from autograde.classroom.job import make_job
-from autograde.classroom.station import grade_job, lesson_called
-from autograde.classroom.store import course_secret, keep_result, load_result
 from autograde.sandbox.limits import Limits
-from autograde.sandbox.tiers import choose
+from autograde.sandbox.tiers import choose, insist_on_linux
 
 _tiers: dict[tuple[bool, str], str] = {}
 
@@ -29,6 +26,11 @@ class SandboxExecute(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Fill in the outputs and the marks of a grafted notebook."""
+        insist_on_linux()
+        from autograde.classroom.job import make_job
+        from autograde.classroom.station import grade_job, lesson_called
+        from autograde.classroom.store import course_secret, keep_result, load_result
+
         where = resources["nbgrader"]
         student, lesson = where["student"], where["assignment"]
         course = course_at(self.root, self.classroom)

@@ -21,6 +21,7 @@ from autograde.report_text import printable
 
 NOTES_CELL = "grading-notes"
 MOST_LINES = 200  # of what one cell printed
+LONGEST_NOTE = 400  # characters: a diagnosis is a sentence or two
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -53,7 +54,7 @@ def notes_of(notebook: NotebookNode, result: dict[str, Any]) -> list[str]:
         if graded["status"] != "ok":
             said = graded["remark"] or _first_fact(graded) or graded["text"]
             notes.append(f"{exercise}: {said}")
-    return [one_line(note) for note in notes]
+    return [one_line(note, LONGEST_NOTE) for note in notes]
 
 
 def _first_fact(graded: dict[str, Any]) -> str:

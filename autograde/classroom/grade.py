@@ -31,8 +31,8 @@ from autograde.classroom.store import course_secret, drop_result, keep_result, l
 from autograde.classroom.take_in import put, take_in
 from autograde.exercises import load
 from autograde.sandbox.limits import Limits
-from autograde.sandbox.scratch import remove_leftovers
 from autograde.sandbox.paths import is_exposed
+from autograde.sandbox.scratch import remove_leftovers
 from autograde.sandbox.tiers import NONE, NoSandbox
 
 NOTHING = "nothing handed in"
@@ -144,7 +144,7 @@ class _Lesson:
             self._row(student, record.empty_row(self.course, student, self.lesson, NOTHING))
             return None
         answers = lesson_called(self.lesson).answers
-        limits = Limits(cell_seconds=self.course.cell_seconds)
+        limits = Limits(cell_seconds=float(self.course.cell_seconds))  # 2 and 2.0 give different keys
         return make_job(notebook, student, self.lesson, answers, course_secret(self.course), self.tier, limits)
 
     def _arrived(self, job: Job, result: dict[str, Any] | str) -> None:
@@ -156,6 +156,8 @@ class _Lesson:
             self._row(job.student, record.empty_row(self.course, job.student, self.lesson, note))
             return
         keep_result(self.course, result)
+        if any(graded["status"] == "grader" for graded in result["exercises"].values()):
+            self.faults.append(job.student)
         self._record(job.student)
 
     def _row(self, student: str, row: Row, share: float = 1.0) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nbgrader.converters import Autograde
 
+from autograde.classroom import record
 from autograde.classroom.course import CLEAN, Course
 from autograde.classroom.take_in import take_in
 
@@ -27,10 +28,21 @@ def harden() -> None:
 def _init_notebooks(self: Autograde) -> None:
     course = _course(self)
     if course is not None:
+        _register(course, self.coursedir.assignment_id)
         for folder in sorted(course.submitted.glob(self.coursedir.student_id or "*")):
             for lesson in glob.glob(self.coursedir.assignment_id or "*", root_dir=folder):
                 take_in(course, folder.name, lesson)
     _original(self)
+
+
+def _register(course: Course, lesson: str) -> None:
+    """Tell the gradebook of a lesson that it does not know. nbgrader's own way to do that writes lessons/ anew."""
+    if not course.release(lesson).exists():
+        return
+    with record.open_gradebook(course) as gradebook:
+        known = {assignment.name for assignment in gradebook.assignments}
+    if lesson not in known:
+        record.register(course, lesson)
 
 
 def _input_directory(self: Autograde) -> str:
@@ -46,4 +58,4 @@ def _course(self: Autograde) -> Course | None:
     settings = self.config.get("SandboxExecute", {})
     if not settings.get("root"):
         return None
-    return Course(Path(settings["root"]), Path(settings["classroom"]))
+    return Course(Path(settings["root"]), Path(settings["classroom"]), db_url=self.coursedir.db_url)

@@ -20,7 +20,7 @@ MAX_CELLS = 500
 MAX_SOURCE = 200_000  # characters in one cell
 LONGEST_NOTE = 120  # characters
 STUDENT_NAME = re.compile(r"\w[\w .@+-]{0,99}")  # no glob or path characters: nbgrader matches folders by pattern
-NO_LINKS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NO_LINKS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True)

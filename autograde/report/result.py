@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 SCHEMA = 1
-STATUSES = ("ok", "failed", "error", "timeout", "memory", "output", "crashed", "protocol", "malformed", "missing")
+STATUSES = (
+    *("ok", "failed", "error", "missing", "malformed"),
+    *("timeout", "memory", "output", "crashed", "protocol", "grader"),
+)
 SANDBOXES = ("bubblewrap", "landlock", "none")
 ROUNDING = 1e-9  # how far points may exceed the maximum
 UNWRITTEN = "still raises NotImplementedError"  # what the judge says of an exercise that nobody has begun

@@ -64,7 +64,8 @@ class Connection:
         except WireError:
             raise self._stopped("protocol", PROTOCOL) from None
         except OSError:  # the other end is gone
-            raise self._stopped("crashed", self._too_much() or CRASHED) from None
+            reason = self._too_much()
+            raise self._stopped("memory" if reason else "crashed", reason or CRASHED) from None
         self._drain()
         return reply
 

@@ -69,7 +69,7 @@ def limit(limits: dict[str, int]) -> None:
         resource.RLIMIT_FSIZE: limits["file"],
         resource.RLIMIT_CPU: limits["cpu"],
         resource.RLIMIT_NOFILE: limits["descriptors"],
-        resource.RLIMIT_NPROC: limits["processes"],
+        resource.RLIMIT_NPROC: limits["threads"],
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_MEMLOCK: 1 << 16,
         resource.RLIMIT_MSGQUEUE: 0,

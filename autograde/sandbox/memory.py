@@ -25,18 +25,27 @@ class Memory:
         if sum(map(_resident, pids)) > self.limits.memory and sum(map(_own, pids)) > self.limits.memory:
             return f"used more than {self.limits.memory // MIB} MiB of memory"
         if self.scratch and not self._scratch_is_small():
-            return f"wrote more than {self.limits.scratch // MIB} MiB or {self.limits.files} files"
+            return f"wrote more than {self.limits.scratch // MIB} MiB or {self.limits.files} files, or out of sight"
         return ""
 
     def _scratch_is_small(self) -> bool:
         size = files = 0
-        for folder, folders, names in os.walk(self.scratch):
-            files += len(folders) + len(names)
+        waiting = [self.scratch]  # no recursion: folders may lie as deep as there are files
+        while waiting:
+            try:
+                entries = list(os.scandir(waiting.pop()))
+            except FileNotFoundError:
+                continue
+            except OSError:  # closed to us, or its path is too long: what is in it cannot be seen
+                return False
+            files += len(entries)
             if files > self.limits.files:
                 return False
-            for name in names:
+            for entry in entries:
                 with contextlib.suppress(OSError):
-                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
         return size <= self.limits.scratch
 
 

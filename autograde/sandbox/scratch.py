@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -25,9 +25,37 @@ class Scratch:
 
     def close(self) -> None:
         """Remove the folder."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove(self.path)
         with contextlib.suppress(OSError):
             os.close(self._lock)
+
+
+def remove(top: str) -> None:
+    """Remove a folder as students leave it: closed to its owner, or nested too deep for a recursion, or for a path.
+
+    What lies in an inner folder is moved up, next to it: so nothing is ever deeper than two levels. What cannot be
+    removed stays.
+    """
+    numbers = itertools.count()
+    with contextlib.suppress(OSError):
+        os.chmod(top, 0o700)
+        while inner := [entry for entry in os.scandir(top) if not _unlinked(entry)]:
+            for folder in inner:
+                os.chmod(folder.path, 0o700)
+                for entry in os.scandir(folder.path):
+                    if not _unlinked(entry):
+                        os.chmod(entry.path, 0o700)  # else its owner may not move it
+                        os.rename(entry.path, os.path.join(top, f".{next(numbers)}-{os.path.basename(top)}"))
+                os.rmdir(folder.path)
+        os.rmdir(top)
+
+
+def _unlinked(entry: os.DirEntry) -> bool:
+    """Whether an entry was no folder, and is gone."""
+    if entry.is_dir(follow_symlinks=False):
+        return False
+    os.unlink(entry.path)
+    return True
 
 
 def remove_leftovers() -> None:
@@ -40,6 +68,6 @@ def remove_leftovers() -> None:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
+                remove(str(path))
             finally:
                 os.close(lock)

@@ -105,6 +105,7 @@ def _environment(home: str) -> dict[str, str]:
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     return {
         **one,
+        "OMP_THREAD_LIMIT": "16",  # else torch.set_num_threads(64) starts twice as many
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), "/usr/bin", "/bin"]),
         "HOME": home,
         "TMPDIR": home,

@@ -15,8 +15,8 @@ SENTENCES = {
     NONE: "none: submissions ran with your own rights, because you said that you trust them",
 }
 ONLY_LINUX = (
-    "submissions can be locked in on Linux only, and this is {system}. On Windows, grade in WSL2; on macOS, in a Linux "
-    "virtual machine. To run them here with your own rights, say --i-trust-these-submissions"
+    "grading a class needs Linux, which can lock submissions in, and this is {system}. On Windows, grade in WSL2; on "
+    "macOS, in a Linux virtual machine. The lessons and their checks work here as everywhere"
 )
 
 
@@ -30,10 +30,9 @@ def choose(trusted: bool, wanted: str | None = None, try_it: Callable[[str], str
     `trusted` is the instructor's word that the submissions may run with the instructor's rights, without a sandbox.
     `wanted` asks for one tier only.
     """
+    insist_on_linux()
     if trusted and wanted in (None, NONE):
         return NONE
-    if not sys.platform.startswith("linux"):
-        raise NoSandbox(ONLY_LINUX.format(system=sys.platform))
     if wanted == NONE:
         raise NoSandbox("the tier none has to be asked for with --i-trust-these-submissions")
     problems = []
@@ -43,6 +42,12 @@ def choose(trusted: bool, wanted: str | None = None, try_it: Callable[[str], str
             return tier
         problems.append(f"{tier}: {problem}")
     raise NoSandbox("no sandbox works here. " + "; ".join(problems) + ". See docs/threat-model.md")
+
+
+def insist_on_linux() -> None:
+    """Raise `NoSandbox` elsewhere: not even the tier `none` works there."""
+    if not sys.platform.startswith("linux"):
+        raise NoSandbox(ONLY_LINUX.format(system=sys.platform))
 
 
 def problem_with(tier: str) -> str:

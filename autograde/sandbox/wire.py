@@ -22,7 +22,7 @@ from autograde.value import MAX_BITS, MAX_TEXT, Handle, Lent, Opaque
 
 LENGTHS = struct.Struct("<II")
 MAX_HEADER = 4 << 20  # bytes of JSON
-MAX_PAYLOAD = 64 << 20  # bytes of all arrays of one frame
+MAX_PAYLOAD = 16 << 20  # bytes of all arrays of one frame
 MAX_DEPTH = 24  # of nested lists and dicts
 MAX_NODES = 250_000  # values in one frame
 MAX_SOURCE = 250_000  # characters of the longest string: the source of a cell

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from nbformat import NotebookNode
 
 from autograde.classroom import record
@@ -68,3 +69,30 @@ def test_plain_nbgrader_grades_what_it_would_stumble_over(
         assert row.points == {"0.1": 0.0, "1.2": 0.0}
         assert why in row.notes[0]
     assert not [path for path in course.classroom.rglob("*") if path.name == "link.txt" and not path.is_symlink()]
+
+
+ELSEWHERE = """
+import sys
+sys.platform = {system!r}
+for name in ("fcntl", "resource", "pwd"):
+    sys.modules[name] = None
+import os
+del os.O_NOFOLLOW, os.O_NONBLOCK
+from autograde.cli import main
+sys.exit(main({arguments!r}))
+"""
+
+
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+@pytest.mark.parametrize("command", ["grade", "demo", "collect"])
+def test_elsewhere_than_on_linux_grading_is_refused_in_a_sentence(tmp_path: Path, system: str, command: str) -> None:
+    """Before anything is imported that is not there."""
+    if command == "grade":
+        (tmp_path / "submitted" / "ann").mkdir(parents=True)
+    more = ["."] if command == "collect" else []
+    arguments = [command, str(tmp_path / ("x" if command == "demo" else ".")), *more]
+    source = ELSEWHERE.format(system=system, arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"needs Linux, which can lock submissions in, and this is {system}" in done.stderr
+    assert not (tmp_path / "x").exists()
