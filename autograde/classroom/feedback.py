@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 
 from joblib import Parallel, delayed
 from nbgrader.apps import NbGraderAPI
 
 from autograde.classroom.course import Course, prepare_process
+from autograde.classroom.schedule import backend
 
 WORTH_IT = 12  # pages from which on starting processes pays
 
 
 def write_pages(course: Course, lesson: str, students: list[str], workers: int) -> Iterator[tuple[str, dict]]:
     """Write each student's page; tell what nbgrader said of it. Only reads the gradebook."""
-    if workers <= 1 or len(students) < WORTH_IT:
-        yield from _pages(course, lesson, students)
-        return
-    shares = [students[number::workers] for number in range(workers)]
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
-    for pages in parallel(delayed(_list)(course, lesson, share) for share in shares):
-        yield from pages
+    left = set(students)
+    if workers > 1 and len(students) >= WORTH_IT:
+        shares = [students[number::workers] for number in range(workers)]
+        with backend("", workers):
+            parallel = Parallel(n_jobs=workers, return_as="generator_unordered")
+            try:
+                for pages in parallel(delayed(_pages)(course, lesson, share) for share in shares):
+                    left -= {student for student, _ in pages}
+                    yield from pages
+            except BrokenProcessPool:
+                pass  # somebody ended a process: what is left is written here
+    yield from _pages(course, lesson, sorted(left))
 
 
-def _list(course: Course, lesson: str, students: list[str]) -> list[tuple[str, dict]]:
-    return list(_pages(course, lesson, students))
-
-
-def _pages(course: Course, lesson: str, students: list[str]) -> Iterator[tuple[str, dict]]:
+def _pages(course: Course, lesson: str, students: list[str]) -> list[tuple[str, dict]]:
+    if not students:
+        return []
     prepare_process()
     api = NbGraderAPI(config=course.grading_settings())
-    for student in students:
-        yield student, api.generate_feedback(lesson, student, force=True)
+    return [(student, api.generate_feedback(lesson, student, force=True)) for student in students]

@@ -109,7 +109,7 @@ class _Lesson:
         self.rows: dict[str, Row] = {}
         self.faults: list[str] = []
         self.recorded: dict[str, tuple[str, ...]] = {}  # students in the gradebook, with what went wrong there
-        self.again = 0
+        self.again = self.told = 0
 
     def grade(self, options: Options) -> list[Row]:
         """Take everybody in, grade what has no result yet, and record each as soon as it has one."""
@@ -120,9 +120,10 @@ class _Lesson:
                 job = self._job(student)
                 if job is None:
                     continue
-                if not options.fresh and load_result(self.course, student, self.lesson, job.key) is not None:
+                kept = None if options.fresh else load_result(self.course, student, self.lesson, job.key)
+                if kept is not None:
                     self.again += 1
-                    self._record(student)
+                    self._record(student, kept)
                 else:
                     waiting.append(job)
             workers = options.workers or cores()
@@ -158,16 +159,21 @@ class _Lesson:
         keep_result(self.course, result)
         if any(graded["status"] == "grader" for graded in result["exercises"].values()):
             self.faults.append(job.student)
-        self._record(job.student)
+        self._record(job.student, result)
 
-    def _row(self, student: str, row: Row, share: float = 1.0) -> None:
+    def _row(self, student: str, row: Row) -> None:
+        """A row that is known without grading."""
         self.rows[student] = row
-        self.bar.update(share)
-        if self.bar.disable:
-            done = len(self.rows)
-            self.say(f"[{done}/{len(self.everybody)}] {self.lesson}  {row.student}  {row.total:g}/{row.max:g}")
+        self.bar.update()
+        self._tell(row.student, row.total, row.max)
 
-    def _record(self, student: str) -> None:
+    def _tell(self, student: str, points: float, most: float) -> None:
+        """One line for each student, where there is no terminal for a bar."""
+        self.told += 1
+        if self.bar.disable:
+            self.say(f"[{self.told}/{len(self.everybody)}] {self.lesson}  {student}  {points:g}/{most:g}")
+
+    def _record(self, student: str, result: dict[str, Any]) -> None:
         """Let nbgrader record a result. Whatever goes wrong ends in a row with a reason."""
         course, lesson = self.course, self.lesson
         self.recorded[student] = ()
@@ -177,6 +183,8 @@ class _Lesson:
             record.record_zero(course, student, lesson)
             self.recorded[student] = (f"not graded: nbgrader failed: {problem}",)
         self.bar.update(0.5)
+        graded = result["exercises"].values()
+        self._tell(student, sum(one["points"] for one in graded), sum(one["max"] for one in graded))
 
     def _finish(self, student: str, page: dict) -> None:
         """Read the row, once the page is written."""
@@ -184,7 +192,8 @@ class _Lesson:
         _log(self.course, student, self.lesson, page)
         if not page["success"]:
             notes += (f"no feedback page: {one_line(record.failure(page))}",)
-        self._row(student, record.read_row(self.course, student, self.lesson, notes), 0.5)
+        self.rows[student] = record.read_row(self.course, student, self.lesson, notes)
+        self.bar.update(0.5)
 
     def _autograde(self, student: str) -> str:
         """Run nbgrader's autograding, which finds the result; return what went wrong, or nothing."""

@@ -29,7 +29,7 @@ def results_of(jobs: list[Job], workers: int, scheduler: str = "") -> Iterator[t
         finally:
             close_stations()
         return
-    with _backend(scheduler, workers):
+    with backend(scheduler, workers):
         left = yield from _together(jobs, -1 if scheduler else workers)
         left = yield from _together(left, -1 if scheduler else workers)
         for job in left:  # alone, so that the others do not pay for the one that ends its process
@@ -76,7 +76,8 @@ def _end_with(run: int) -> None:
 
 
 @contextmanager
-def _backend(scheduler: str, workers: int) -> Iterator[None]:
+def backend(scheduler: str, workers: int) -> Iterator[None]:
+    """Where joblib runs things: on this machine's cores, or on a cluster."""
     if not scheduler:
         with parallel_config("loky", n_jobs=workers, initializer=_end_with, initargs=(os.getpid(),)):
             yield

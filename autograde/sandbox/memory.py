@@ -8,6 +8,8 @@ import os
 from autograde.sandbox.limits import MIB, Limits
 from autograde.sandbox.template import descendants
 
+ADDRESS_SPACE, RESIDENT = 0, 1  # fields of /proc/PID/statm
+RESERVED = 2  # times the memory that may be used: what all processes together may have mapped
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -16,14 +18,19 @@ class Memory:
 
     def __init__(self, roots: tuple[int, ...], limits: Limits, scratch: str = "") -> None:
         self.roots, self.limits, self.scratch = roots, limits, scratch
+        self._base = _statm(roots[0], ADDRESS_SPACE)  # the template's: what a worker begins with
 
     def too_much(self) -> str:
         """What there is too much of, in words, or nothing."""
         pids = {pid for root in self.roots for pid in descendants(root)}
         if len(pids) > self.limits.processes:
             return f"started more than {self.limits.processes} processes"
-        if sum(map(_resident, pids)) > self.limits.memory and sum(map(_own, pids)) > self.limits.memory:
+        resident = sum(_statm(pid, RESIDENT) for pid in pids)
+        if resident > self.limits.memory and sum(map(_own, pids)) > self.limits.memory:
             return f"used more than {self.limits.memory // MIB} MiB of memory"
+        # Shared memory can be used and then hidden from the count of resident pages, but not unmapped and kept.
+        if sum(max(0, _statm(pid, ADDRESS_SPACE) - self._base) for pid in pids) > RESERVED * self.limits.memory:
+            return f"reserved more than {RESERVED * self.limits.memory // MIB} MiB of memory"
         if self.scratch and not self._scratch_is_small():
             return f"wrote more than {self.limits.scratch // MIB} MiB or {self.limits.files} files, or out of sight"
         return ""
@@ -49,10 +56,10 @@ class Memory:
         return size <= self.limits.scratch
 
 
-def _resident(pid: int) -> int:
+def _statm(pid: int, field: int) -> int:
     """Bytes, pages shared with others included: quick to read."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * PAGE
+        return int(file.read().split()[field]) * PAGE
     return 0
 
 
@@ -62,4 +69,4 @@ def _own(pid: int) -> int:
         for line in file:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    return _resident(pid)
+    return _statm(pid, RESIDENT)

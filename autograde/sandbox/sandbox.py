@@ -126,7 +126,9 @@ class Sandbox:
         try:
             request = {"limits": self.limits.kept_by_the_kernel(), "files": self.limits.files}
             request |= {"uid": None, "landlock": None, "own_signals_only": False, "home": "/tmp"}
-            request["seccomp"] = self._tier in (BUBBLEWRAP, LANDLOCK) and seccomp.available()
+            request["seccomp"] = self._tier in (BUBBLEWRAP, LANDLOCK)
+            if request["seccomp"] and not seccomp.available():
+                raise SpawnError("libseccomp (Debian: libseccomp2) or the package pyseccomp is missing")
             if self._tier == BUBBLEWRAP:
                 self._room = Room([*prefixes(), str(view)], masks(), self.limits)
                 namespaces = self._room.descriptors()
@@ -159,5 +161,3 @@ class Sandbox:
 def _insist_on_landlock() -> None:
     if landlock.abi() < 1:
         raise SpawnError("this kernel has no Landlock (Linux 5.13 or newer has it, unless it is switched off)")
-    if not seccomp.available():
-        raise SpawnError("libseccomp or the package pyseccomp is missing")

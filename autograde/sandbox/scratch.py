@@ -62,12 +62,16 @@ def remove_leftovers() -> None:
     """Remove the folders whose owner is gone. A process number would not do: containers may share the folder."""
     import fcntl
 
+    from autograde.sandbox.sandbox import FIRST_UID, UIDS
+
+    mine = {os.geteuid(), *range(FIRST_UID, FIRST_UID + UIDS)}  # root removes nothing that somebody else could swap
     folder = Path(tempfile.gettempdir())
     for path in (path for kind in KINDS for path in folder.glob(f"autograde-{kind}-*")):
         with contextlib.suppress(OSError):  # in use, or not ours
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(str(path))
+                if os.fstat(lock).st_uid in mine:
+                    remove(str(path))
             finally:
                 os.close(lock)

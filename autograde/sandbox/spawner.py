@@ -59,13 +59,13 @@ class Spawner:
         """The template's process number: every worker outside a room descends from it."""
         return self._process.pid
 
-    def fork(self, request: dict, descriptors: list[int]) -> int:
-        """Ask for a worker, with these descriptors; return its process number."""
+    def fork(self, request: dict, descriptors: list[int]) -> None:
+        """Ask for a worker, with these descriptors."""
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         except OSError:
             raise SpawnError("the template is gone") from None
-        return self._answer()["pid"]
+        self._answer()
 
     def end_workers(self) -> None:
         """Kill whatever was forked and is still there."""

@@ -11,7 +11,7 @@ It reads one request after another from descriptor 0, a UNIX socket, each with t
      "own_signals_only": true | false, "home": "/tmp"}     with [connection, output, *namespaces]
     {"end": true}                                          kills whatever was forked and is still there
 
-and answers {"pid": 4711}, {"ended": true} or {"failed": "why"}, one line each.
+and answers {"started": true}, {"ended": true} or {"failed": "why"}, one line each.
 """
 
 from __future__ import annotations
@@ -79,23 +79,15 @@ def start(request: dict, descriptors: list[int], control: socket.socket) -> dict
     """Fork a worker. Only the child ever enters anything, so the next one starts as clean as this one."""
     connection, output, *others = descriptors
     namespaces = dict(zip(request["namespaces"], others, strict=True))
-    told, tell = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(request, connection, output, namespaces, control, tell)
-    os.close(tell)
-    try:
-        if "pid" not in namespaces:
-            return {"pid": child}
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])  # it has forked the worker, or failed
-        return {"pid": int(os.read(told, 32))} if status == 0 else {"failed": "the worker could not enter the sandbox"}
-    finally:
-        os.close(told)
+        _child(request, connection, output, namespaces, control)
+    if "pid" in namespaces and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+        return {"failed": "the worker could not enter the sandbox"}  # else it has forked the worker, and is done
+    return {"started": True}
 
 
-def _child(
-    request: dict, connection: int, output: int, namespaces: dict[str, int], control: socket.socket, tell: int
-) -> None:
+def _child(request: dict, connection: int, output: int, namespaces: dict[str, int], control: socket.socket) -> None:
     """Give up every right, step by step, then serve. Never returns."""
     try:
         channel = socket.socket(fileno=connection)
@@ -108,8 +100,7 @@ def _child(
                 enter.join(namespaces)
                 enter.limit_files(request["files"])
                 enter.enter_user(namespaces)
-                if (inside := os.fork()) != 0:  # only what is forked from here on is inside the process namespace
-                    os.write(tell, str(inside).encode())
+                if os.fork() != 0:  # only what is forked from here on is inside the process namespace
                     os._exit(0)
             else:
                 enter.die_with_parent()

@@ -141,7 +141,18 @@ def test_all_processes_together_may_not_use_more(worker: Start) -> None:
         "        time.sleep(60)\ntime.sleep(60)"
     )
     result = worker(memory=300 << 20, cell_seconds=20).execute(source)
-    assert (result.status, result.error) == ("memory", "used more than 300 MiB of memory")
+    assert result.status == "memory" and "MiB of memory" in result.error, result
+
+
+def test_shared_memory_cannot_be_hidden_from_the_watch(worker: Start) -> None:
+    """Pages of a shared mapping that are dropped from the page table are resident nowhere, and still there."""
+    source = (
+        "import mmap, os, time\nfor i in range(8):\n    if os.fork() == 0:\n        m = mmap.mmap(-1, 150 << 20)\n"
+        "        m[::4096] = b'x' * (len(m) // 4096)\n        m.madvise(mmap.MADV_DONTNEED)\n        time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    result = worker(memory=400 << 20, cell_seconds=20).execute(source)
+    assert result.status == "memory", result
 
 
 def test_files_are_limited_in_size_and_number(worker: Start) -> None:
@@ -189,6 +200,19 @@ def test_what_bubblewrap_says_becomes_advice(sign: str, tmp_path: Path, monkeypa
     with pytest.raises(RoomError) as told:
         Room([], [], Limits())
     assert ADVICE[sign] in str(told.value) and sign in str(told.value)
+
+
+@pytest.mark.parametrize("tier", [tiers.BUBBLEWRAP, tiers.LANDLOCK])
+def test_without_seccomp_a_tier_does_not_count(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "private_prefix", lambda: "")
+    monkeypatch.setattr("autograde.sandbox.seccomp.available", lambda: False)
+    assert "libseccomp" in tiers.problem_with(tier)
+
+
+def test_a_kernel_without_landlock_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "private_prefix", lambda: "")
+    monkeypatch.setattr("autograde.sandbox.landlock.abi", lambda: 0)
+    assert "this kernel has no Landlock" in tiers.problem_with(tiers.LANDLOCK)
 
 
 def test_without_bubblewrap_the_room_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
