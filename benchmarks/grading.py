@@ -2,9 +2,9 @@
 
     python benchmarks/grading.py [--lesson 01-toy-cache] [--submissions 30] [--rounds 3]
 
-Both start from submitted/, fill a new gradebook and write every student's feedback page. Stock nbgrader runs as it
-comes, with its own preprocessors and the course on its import path. The submissions are the honest ones of the sample
-class, repeated: hostile ones would stop stock nbgrader or wait for its time limits. Every round runs both, in turn.
+Both start from submitted/, make and fill a gradebook, and write every student's feedback page. Stock nbgrader runs as
+it comes, with its own preprocessors and the course on its import path. The submissions are the honest ones of the
+sample class, repeated: hostile ones would stop stock nbgrader or wait for its time limits. Every round runs both.
 """
 
 from __future__ import annotations
@@ -105,9 +105,8 @@ def run_stock(course: Course, folder: Path, lesson: str) -> Measured:
     shutil.copytree(course.submitted, folder / "submitted")
     (folder / "nbgrader_config.py").write_text(STOCK_CONFIG)
     nbgrader = [sys.executable, "-m", "nbgrader"]
-    run([*nbgrader, "generate_assignment", lesson], folder)
     seconds, peak = 0.0, 0
-    for step in ("autograde", "generate_feedback"):
+    for step in ("generate_assignment", "autograde", "generate_feedback"):
         took, used = run([*nbgrader, step, lesson], folder)
         seconds, peak = seconds + took, max(peak, used)
     return Measured(seconds, peak, marks(f"sqlite:///{folder / 'gradebook.db'}", "stock", lesson))

@@ -27,7 +27,7 @@ class SandboxExecute(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Fill in the outputs and the marks of a grafted notebook."""
         insist_on_linux()
-        from autograde.classroom.job import make_job
+        from autograde.classroom.plan import make_job
         from autograde.classroom.station import grade_job, lesson_called
         from autograde.classroom.store import course_secret, keep_result, load_result
 

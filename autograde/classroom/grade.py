@@ -6,6 +6,7 @@ Nobody's work stops the others. A run that was stopped goes on where it was: wha
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from autograde.classroom.execute import tier_for
 from autograde.classroom.feedback import write_pages
 from autograde.classroom.graft import refused
 from autograde.classroom.intake import STUDENT_NAME, one_line
-from autograde.classroom.job import Job, make_job
+from autograde.classroom.job import Job
 from autograde.classroom.lock import only_run
+from autograde.classroom.plan import make_job
 from autograde.classroom.record import Row
 from autograde.classroom.schedule import cores, results_of
 from autograde.classroom.station import lesson_called
@@ -101,11 +103,7 @@ class _Lesson:
 
     def __init__(self, course: Course, lesson: str, tier: str, students: list[str], say: Callable[[str], None]) -> None:
         self.course, self.lesson, self.tier, self.say = course, lesson, tier, say
-        record.register(course, lesson)
-        _insist_on_known_exercises(course, lesson)
-        usable = [student for student in students if STUDENT_NAME.fullmatch(student)]
-        self.everybody = sorted({*students, *record.add_students(course, usable)})
-        self.api = NbGraderAPI(config=course.grading_settings())
+        self.students = students
         self.rows: dict[str, Row] = {}
         self.faults: list[str] = []
         self.recorded: dict[str, tuple[str, ...]] = {}  # students in the gradebook, with what went wrong there
@@ -113,40 +111,49 @@ class _Lesson:
 
     def grade(self, options: Options) -> list[Row]:
         """Take everybody in, grade what has no result yet, and record each as soon as it has one."""
-        waiting: list[Job] = []
-        with tqdm(total=len(self.everybody), desc=self.lesson, unit="", dynamic_ncols=True, disable=None) as bar:
-            self.bar = bar
-            for student in self.everybody:
-                job = self._job(student)
-                if job is None:
-                    continue
-                kept = None if options.fresh else load_result(self.course, student, self.lesson, job.key)
-                if kept is not None:
+        record.insist_on_files(self.course, self.lesson)
+        _insist_on_known_exercises(self.course, self.lesson)
+        jobs = {student: job for student in self.students if (job := self._job(student)) is not None}
+        kept = {} if options.fresh else {student: result for student in jobs if (result := self._kept(jobs[student]))}
+        workers = options.workers or cores()
+        waiting = [jobs[student] for student in jobs if student not in kept]
+        with closing(results_of(waiting, workers, options.scheduler)) as results:
+            # While the grading processes start:
+            record.register(self.course, self.lesson)
+            usable = [student for student in self.students if STUDENT_NAME.fullmatch(student)]
+            everybody = sorted({*self.students, *record.add_students(self.course, usable)})
+            self.api = NbGraderAPI(config=self.course.grading_settings())
+            with tqdm(total=len(everybody), desc=self.lesson, unit="", dynamic_ncols=True, disable=None) as self.bar:
+                for student in everybody:
+                    if student not in jobs:
+                        self._without_work(student)
+                for student, result in kept.items():
                     self.again += 1
-                    self._record(student, kept)
-                else:
-                    waiting.append(job)
-            workers = options.workers or cores()
-            for job, result in results_of(waiting, workers, options.scheduler):
-                self._arrived(job, result)
-            bar.set_description(f"{self.lesson}, pages")
-            for student, page in write_pages(self.course, self.lesson, sorted(self.recorded), workers):
-                self._finish(student, page)
-        return [self.rows[student] for student in self.everybody]
+                    self._record(student, result)
+                for job, result in results:
+                    self._arrived(job, result)
+                self.bar.set_description(f"{self.lesson}, pages")
+                for student, page in write_pages(self.course, self.lesson, sorted(self.recorded), workers):
+                    self._finish(student, page)
+        return [self.rows[student] for student in everybody]
 
     def _job(self, student: str) -> Job | None:
-        """What is to be graded; None when the row is known already."""
-        if not STUDENT_NAME.fullmatch(student):
-            self._row(student, record.empty_row(self.course, one_line(student), self.lesson, BAD_NAME))
-            return None
+        """What is to be graded, if anything."""
         notebook = take_in(self.course, student, self.lesson)
         if notebook is None:
-            drop_result(self.course, student, self.lesson)
-            self._row(student, record.empty_row(self.course, student, self.lesson, NOTHING))
             return None
         answers = lesson_called(self.lesson).answers
         limits = Limits(cell_seconds=float(self.course.cell_seconds))  # 2 and 2.0 give different keys
         return make_job(notebook, student, self.lesson, answers, course_secret(self.course), self.tier, limits)
+
+    def _kept(self, job: Job) -> dict[str, Any] | None:
+        return load_result(self.course, job.student, self.lesson, job.key)
+
+    def _without_work(self, student: str) -> None:
+        note = NOTHING if STUDENT_NAME.fullmatch(student) else BAD_NAME
+        if note == NOTHING:
+            drop_result(self.course, student, self.lesson)
+        self._row(student, record.empty_row(self.course, one_line(student), self.lesson, note))
 
     def _arrived(self, job: Job, result: dict[str, Any] | str) -> None:
         if isinstance(result, str):
@@ -171,7 +178,7 @@ class _Lesson:
         """One line for each student, where there is no terminal for a bar."""
         self.told += 1
         if self.bar.disable:
-            self.say(f"[{self.told}/{len(self.everybody)}] {self.lesson}  {student}  {points:g}/{most:g}")
+            self.say(f"[{self.told}/{self.bar.total}] {self.lesson}  {student}  {points:g}/{most:g}")
 
     def _record(self, student: str, result: dict[str, Any]) -> None:
         """Let nbgrader record a result. Whatever goes wrong ends in a row with a reason."""

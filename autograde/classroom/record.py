@@ -76,14 +76,18 @@ def database_faults_told(course: Course) -> Iterator[None]:
         raise CourseError(f"the gradebook {shown} does not work: {said}") from None
 
 
+def insist_on_files(course: Course, lesson: str) -> None:
+    """Raise `CourseError` where the course does not have the lesson."""
+    for path in (course.source(lesson), course.release(lesson)):
+        if not path.exists():
+            raise CourseError(f"lesson {lesson} has no {path.relative_to(course.root)}")
+
+
 def register(course: Course, lesson: str) -> None:
     """Tell the gradebook which cells the lesson grades, from its source. lessons/ is left alone.
 
     Raises `CourseError` when nbgrader refuses, for example because graded cells came or went since a class was graded.
     """
-    for path in (course.source(lesson), course.release(lesson)):
-        if not path.exists():
-            raise CourseError(f"lesson {lesson} has no {path.relative_to(course.root)}")
     with tempfile.TemporaryDirectory() as staging:
         settings = course.settings()
         settings.CourseDirectory.root = staging

@@ -16,33 +16,55 @@ from autograde.classroom.course import CourseError
 from autograde.classroom.job import Job
 from autograde.classroom.station import close_stations, grade_job
 
+Result = tuple[Job, "dict[str, Any] | str"]  # the fault of the grader's in words, where there is no result
 
-def results_of(jobs: list[Job], workers: int, scheduler: str = "") -> Iterator[tuple[Job, dict[str, Any] | str]]:
-    """Each job with its result, in the order in which they are done; or with the fault of the grader's, in words.
+
+def results_of(jobs: list[Job], workers: int, scheduler: str = "") -> Generator[Result, None, None]:
+    """Each job with its result, in the order in which they are done. The processes start at once, not at the first one.
 
     `workers` grading processes run on this machine; with `scheduler`, the address of a Dask scheduler, the jobs run
-    where its workers are, and nothing but jobs and results travels.
+    where its workers are, and nothing but jobs and results travels. Close it when the results are not wanted any more.
     """
+    results = _results(jobs, workers, scheduler)
+    next(results)
+    return results
+
+
+def _results(jobs: list[Job], workers: int, scheduler: str) -> Generator[Any, None, None]:
     if not scheduler and (workers <= 1 or len(jobs) <= 1):
+        yield None
         try:
             yield from map(graded_or_fault, jobs)
         finally:
             close_stations()
         return
     with backend(scheduler, workers):
-        left = yield from _together(jobs, -1 if scheduler else workers)
-        left = yield from _together(left, -1 if scheduler else workers)
+        number = -1 if scheduler else workers
+        stream = _start(jobs, number, then_prepare=0 if scheduler else workers)
+        yield None
+        left = yield from _together(jobs, stream)
+        left = yield from _together(left, _start(left, number))
         for job in left:  # alone, so that the others do not pay for the one that ends its process
-            if (yield from _together([job], 2)):
+            if (yield from _together([job], _start([job], 2))):
                 yield job, "the grader failed: its process ended three times"
 
 
-def _together(jobs: list[Job], workers: int) -> Generator[tuple[Job, dict[str, Any] | str], None, list[Job]]:
+def _start(jobs: list[Job], number: int, then_prepare: int = 0) -> Iterator[Result | None]:
+    """Start the processes. Those that have nothing to grade any more get ready to write pages."""
+    parallel = Parallel(n_jobs=number, return_as="generator_unordered", batch_size=1)
+    return parallel([*(delayed(graded_or_fault)(job) for job in jobs), *[delayed(_prepare)()] * then_prepare])
+
+
+def _prepare() -> None:
+    """Import what takes seconds to, while the last results are recorded elsewhere."""
+    import autograde.classroom.feedback  # noqa: F401
+
+
+def _together(jobs: list[Job], stream: Iterator[Result | None]) -> Generator[Result, None, list[Job]]:
     """Results as they come; returns the jobs that have none because a grading process ended."""
     left = {(job.lesson, job.student): job for job in jobs}
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
     try:
-        for job, result in parallel(delayed(graded_or_fault)(job) for job in jobs):
+        for job, result in filter(None, stream):
             del left[job.lesson, job.student]
             yield job, result
     except Exception as error:
@@ -51,7 +73,7 @@ def _together(jobs: list[Job], workers: int) -> Generator[tuple[Job, dict[str, A
     return list(left.values())
 
 
-def graded_or_fault(job: Job) -> tuple[Job, dict[str, Any] | str]:
+def graded_or_fault(job: Job) -> Result:
     """A job's result. A fault of the grader's costs this job only: it is told, and no mark is made up."""
     try:
         return job, grade_job(job)

@@ -12,7 +12,8 @@ from nbformat import NotebookNode
 from autograde.classroom import job as job_module
 from autograde.classroom.graft import graft, refused
 from autograde.classroom.intake import StudentCell, keep
-from autograde.classroom.job import Job, make_job, seed
+from autograde.classroom.job import Job
+from autograde.classroom.plan import make_job, seed
 from autograde.lessons import LESSONS
 from autograde.sandbox.limits import Limits
 

@@ -22,7 +22,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from autograde.classroom.job import make_job
+from autograde.classroom.plan import make_job
 from autograde.classroom.run import run_job
 from autograde.exercises import load
 from autograde.lessons import LESSONS

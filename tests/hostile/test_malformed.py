@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograde.classroom.course import Course
 from autograde.classroom.grade import Options, grade_class
-from autograde.classroom.job import make_job
+from autograde.classroom.plan import make_job
 from autograde.classroom.run import run_job
 from autograde.classroom.take_in import take_in
 from autograde.exercises import load

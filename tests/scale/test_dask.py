@@ -15,7 +15,8 @@ import pytest
 from autograde.classroom.cli import ROOT
 from autograde.classroom.course import Course, CourseError
 from autograde.classroom.grade import Options, grade_class
-from autograde.classroom.job import Job, make_job
+from autograde.classroom.job import Job
+from autograde.classroom.plan import make_job
 from autograde.classroom.schedule import results_of
 from autograde.classroom.store import course_secret, result_file
 from autograde.classroom.take_in import take_in
@@ -50,7 +51,7 @@ def test_a_cluster_gives_the_marks_that_this_machine_gives(
     for number, student in enumerate(STUDENTS):
         hand_in(student, works(number % 4, waits=1 if number % 2 else 0))
     said: list[str] = []
-    with kill_one(course, "spawn_main") as killed:
+    with kill_one("spawn_main") as killed:
         graded = grade_class(course, Options(scheduler=cluster.scheduler_address), said.append)
     assert killed and killed[0] not in processes()
     assert (graded.again, graded.faults) == (0, 0)

@@ -16,8 +16,9 @@ import pytest
 from autograde.classroom import schedule, station
 from autograde.classroom.course import Course, CourseError
 from autograde.classroom.grade import Options, grade_class
-from autograde.classroom.job import Job, make_job
+from autograde.classroom.job import Job
 from autograde.classroom.lock import only_run
+from autograde.classroom.plan import make_job
 from autograde.classroom.take_in import take_in
 from autograde.sandbox.limits import Limits
 
@@ -50,7 +51,7 @@ def test_a_grading_process_that_is_killed_costs_nobody_anything(
 ) -> None:
     for number in range(4):
         hand_in(f"student{number}", works(number, waits=1.5))
-    with kill_one(course, "popen_loky") as killed:
+    with kill_one("popen_loky") as killed:
         graded = grade_class(course, Options(workers=2), quiet)
     assert killed and killed[0] not in processes()
     assert ([row.total for row in graded.rows], graded.faults) == ([6, 5, 4, 3], 0)
