@@ -20,7 +20,7 @@ from autograde.classroom import record, report
 from autograde.classroom.cells import exercise_of, is_auto_graded
 from autograde.classroom.course import Course, CourseError, prepare_process
 from autograde.classroom.execute import tier_for
-from autograde.classroom.feedback import write_pages
+from autograde.classroom.feedback import Pages
 from autograde.classroom.graft import refused
 from autograde.classroom.intake import STUDENT_NAME, one_line
 from autograde.classroom.job import Job
@@ -117,7 +117,10 @@ class _Lesson:
         kept = {} if options.fresh else {student: result for student in jobs if (result := self._kept(jobs[student]))}
         workers = options.workers or cores()
         waiting = [jobs[student] for student in jobs if student not in kept]
-        with closing(results_of(waiting, workers, options.scheduler)) as results:
+        with (
+            closing(results_of(waiting, workers, options.scheduler)) as results,
+            closing(Pages(self.course, self.lesson, len(jobs), workers)) as self.pages,
+        ):
             # While the grading processes start:
             record.register(self.course, self.lesson)
             usable = [student for student in self.students if STUDENT_NAME.fullmatch(student)]
@@ -133,8 +136,8 @@ class _Lesson:
                 for job, result in results:
                     self._arrived(job, result)
                 self.bar.set_description(f"{self.lesson}, pages")
-                for student, page in write_pages(self.course, self.lesson, sorted(self.recorded), workers):
-                    self._finish(student, page)
+                for student, problem in self.pages.finish():
+                    self._finish(student, problem)
         return [self.rows[student] for student in everybody]
 
     def _job(self, student: str) -> Job | None:
@@ -190,15 +193,16 @@ class _Lesson:
             record.record_zero(course, student, lesson)
             self.recorded[student] = (f"not graded: nbgrader failed: {problem}",)
         self.bar.update(0.5)
+        self.pages.recorded(student)
         graded = result["exercises"].values()
         self._tell(student, sum(one["points"] for one in graded), sum(one["max"] for one in graded))
 
-    def _finish(self, student: str, page: dict) -> None:
+    def _finish(self, student: str, problem: str) -> None:
         """Read the row, once the page is written."""
         notes = self.recorded[student]
-        _log(self.course, student, self.lesson, page)
-        if not page["success"]:
-            notes += (f"no feedback page: {one_line(record.failure(page))}",)
+        if problem:
+            _log(self.course, student, self.lesson, {"log": problem})
+            notes += (f"no feedback page: {one_line(record.failure({'log': problem}))}",)
         self.rows[student] = record.read_row(self.course, student, self.lesson, notes)
         self.bar.update(0.5)
 

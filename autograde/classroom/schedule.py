@@ -40,7 +40,7 @@ def _results(jobs: list[Job], workers: int, scheduler: str) -> Generator[Any, No
         return
     with backend(scheduler, workers):
         number = -1 if scheduler else workers
-        stream = _start(jobs, number, then_prepare=0 if scheduler else workers)
+        stream = _start(jobs, number)
         yield None
         left = yield from _together(jobs, stream)
         left = yield from _together(left, _start(left, number))
@@ -49,22 +49,16 @@ def _results(jobs: list[Job], workers: int, scheduler: str) -> Generator[Any, No
                 yield job, "the grader failed: its process ended three times"
 
 
-def _start(jobs: list[Job], number: int, then_prepare: int = 0) -> Iterator[Result | None]:
-    """Start the processes. Those that have nothing to grade any more get ready to write pages."""
+def _start(jobs: list[Job], number: int) -> Iterator[Result]:
     parallel = Parallel(n_jobs=number, return_as="generator_unordered", batch_size=1)
-    return parallel([*(delayed(graded_or_fault)(job) for job in jobs), *[delayed(_prepare)()] * then_prepare])
+    return parallel(delayed(graded_or_fault)(job) for job in jobs)
 
 
-def _prepare() -> None:
-    """Import what takes seconds to, while the last results are recorded elsewhere."""
-    import autograde.classroom.feedback  # noqa: F401
-
-
-def _together(jobs: list[Job], stream: Iterator[Result | None]) -> Generator[Result, None, list[Job]]:
+def _together(jobs: list[Job], stream: Iterator[Result]) -> Generator[Result, None, list[Job]]:
     """Results as they come; returns the jobs that have none because a grading process ended."""
     left = {(job.lesson, job.student): job for job in jobs}
     try:
-        for job, result in filter(None, stream):
+        for job, result in stream:
             del left[job.lesson, job.student]
             yield job, result
     except Exception as error:
@@ -86,7 +80,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _end_with(run: int) -> None:
+def end_with(run: int) -> None:
     """Make a grading process end soon after the run that started it: it would wait for minutes, or go on for nobody."""
 
     def watch() -> None:
@@ -101,7 +95,7 @@ def _end_with(run: int) -> None:
 def backend(scheduler: str, workers: int) -> Iterator[None]:
     """Where joblib runs things: on this machine's cores, or on a cluster."""
     if not scheduler:
-        with parallel_config("loky", n_jobs=workers, initializer=_end_with, initargs=(os.getpid(),)):
+        with parallel_config("loky", n_jobs=workers, initializer=end_with, initargs=(os.getpid(),)):
             yield
         return
     try:

@@ -12,7 +12,10 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
+from autograde.classroom import schedule
 from autograde.classroom.course import Course, prepare_process
+from autograde.classroom.job import Job
+from autograde.sandbox.spawner import SpawnError
 
 LESSON = "07-tiny"
 
@@ -110,3 +113,30 @@ def hand_in(course: Course) -> Callable[..., Path]:
         return folder / name
 
     return write
+
+
+class NoWorker:
+    """Stands in for a worker's answers: every exercise has 1.0, and what is asked for is counted."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails_on = ""
+
+    def __call__(self, job: Job) -> dict:
+        self.asked.append(job.student)
+        if job.student == self.fails_on:
+            raise SpawnError("no room")
+        exercises = {
+            cell.exercise: {"grade_id": cell.grade_id, "points": 1.0, "max": cell.points, "status": "ok", "text": "",
+                            "diagnosis": [], "whole": True, "remark": "", "stages": []}
+            for cell in job.cells if cell.grade_id
+        }  # fmt: skip
+        return {"schema": 1, "student": job.student, "lesson": job.lesson, "key": job.key, "sandbox": job.tier,
+                "seconds": 0.0, "notes": [], "refused": "", "cells": {}, "exercises": exercises}  # fmt: skip
+
+
+@pytest.fixture
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> NoWorker:
+    stand_in = NoWorker()
+    monkeypatch.setattr(schedule, "grade_job", stand_in)
+    return stand_in

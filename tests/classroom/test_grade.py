@@ -19,7 +19,6 @@ from autograde.classroom.execute import SandboxExecute
 from autograde.classroom.grade import BAD_NAME, NOTHING, Options, grade_class
 from autograde.classroom.job import Job
 from autograde.classroom.record import Row
-from autograde.sandbox.spawner import SpawnError
 from autograde.sandbox.tiers import NoSandbox
 
 LESSON = "07-tiny"
@@ -180,38 +179,11 @@ def scripts_in_outputs_are_dead_on_the_page(course: Course) -> None:
 # ---- without workers -------------------------------------------------------------------------------------------------
 
 
-class NoWorker:
-    """Stands in for a worker's answers: every exercise has 1.0, and what is asked for is counted."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.fails_on = ""
-
-    def __call__(self, job: Job) -> dict:
-        self.asked.append(job.student)
-        if job.student == self.fails_on:
-            raise SpawnError("no room")
-        exercises = {
-            cell.exercise: {"grade_id": cell.grade_id, "points": 1.0, "max": cell.points, "status": "ok", "text": "",
-                            "diagnosis": [], "whole": True, "remark": "", "stages": []}
-            for cell in job.cells if cell.grade_id
-        }  # fmt: skip
-        return {"schema": 1, "student": job.student, "lesson": job.lesson, "key": job.key, "sandbox": job.tier,
-                "seconds": 0.0, "notes": [], "refused": "", "cells": {}, "exercises": exercises}  # fmt: skip
-
-
 ONE = Options(workers=1)
 
 
-@pytest.fixture
-def no_worker(monkeypatch: pytest.MonkeyPatch) -> NoWorker:
-    stand_in = NoWorker()
-    monkeypatch.setattr(schedule, "grade_job", stand_in)
-    return stand_in
-
-
 def test_when_nbgrader_fails_on_one_student_the_others_are_graded(
-    course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker, monkeypatch: pytest.MonkeyPatch
+    course: Course, hand_in, answered: NotebookNode, no_worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def preprocess(step: SandboxExecute, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         if resources["nbgrader"]["student"] == "bob":
@@ -231,7 +203,7 @@ def test_when_nbgrader_fails_on_one_student_the_others_are_graded(
 
 
 def test_a_fault_of_the_graders_is_told_and_tried_again(
-    course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker
+    course: Course, hand_in, answered: NotebookNode, no_worker
 ) -> None:
     for student in ("ann", "bob"):
         hand_in(student, answered)
@@ -246,9 +218,7 @@ def test_a_fault_of_the_graders_is_told_and_tried_again(
     assert [row.total for row in graded.rows] == [2.0, 2.0]
 
 
-def test_what_has_a_result_is_not_run_again(
-    course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker
-) -> None:
+def test_what_has_a_result_is_not_run_again(course: Course, hand_in, answered: NotebookNode, no_worker) -> None:
     """Until its content changes, or it is asked for."""
     for student in ("ann", "bob"):
         hand_in(student, answered)
@@ -261,7 +231,7 @@ def test_what_has_a_result_is_not_run_again(
 
 
 def test_a_run_killed_midway_goes_on_where_it_was(
-    course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker, monkeypatch: pytest.MonkeyPatch
+    course: Course, hand_in, answered: NotebookNode, no_worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C between two students: the first has a result, and the second is all that is left to do."""
     for student in ("ann", "bob"):
@@ -280,7 +250,7 @@ def test_a_run_killed_midway_goes_on_where_it_was(
     assert (graded.again, no_worker.asked) == (1, ["ann", "bob"])
 
 
-def test_half_a_result_counts_as_none(course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker) -> None:
+def test_half_a_result_counts_as_none(course: Course, hand_in, answered: NotebookNode, no_worker) -> None:
     hand_in("ann", answered)
     grade_class(course, ONE, say=lambda line: None)
     path = course.results / LESSON / "ann.json"
@@ -290,7 +260,7 @@ def test_half_a_result_counts_as_none(course: Course, hand_in, answered: Noteboo
 
 
 def test_late_work_loses_what_the_course_says(
-    course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker, monkeypatch: pytest.MonkeyPatch
+    course: Course, hand_in, answered: NotebookNode, no_worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for student, day in (("ann", 1), ("bob", 3)):
         hand_in(student, answered).with_name("timestamp.txt").write_text(f"2026-12-0{day} 10:00:00 UTC")
@@ -311,9 +281,7 @@ def test_late_work_loses_what_the_course_says(
     assert "late: 2 points off" in bob.notes
 
 
-def test_a_second_run_keeps_marks_given_by_hand(
-    course: Course, hand_in, answered: NotebookNode, no_worker: NoWorker
-) -> None:
+def test_a_second_run_keeps_marks_given_by_hand(course: Course, hand_in, answered: NotebookNode, no_worker) -> None:
     hand_in("ann", answered)
     grade_class(course, ONE, say=lambda line: None)
     with record.open_gradebook(course) as gradebook:
@@ -341,7 +309,7 @@ def test_a_lesson_whose_graded_cells_changed_is_refused_and_its_release_kept(
     course: Course,
     hand_in,
     answered: NotebookNode,
-    no_worker: NoWorker,
+    no_worker,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:

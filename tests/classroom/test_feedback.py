@@ -1,0 +1,80 @@
+"""Students' pages, written here and in another process."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from nbformat import NotebookNode
+
+from autograde.classroom import feedback
+from autograde.classroom.course import Course
+from autograde.classroom.feedback import Pages, write_pages
+from autograde.classroom.grade import Options, grade_class
+
+LESSON = "07-tiny"
+STUDENTS = ["ann", "bob", "cy", "dan", "eve"]
+
+
+@pytest.fixture
+def graded(course: Course, hand_in, answered: NotebookNode, no_worker) -> Course:
+    """A class that is recorded and has no page."""
+    for student in STUDENTS:
+        hand_in(student, answered)
+    grade_class(course, Options(workers=1), say=lambda line: None)
+    for student in STUDENTS:
+        page(course, student).unlink()
+    return course
+
+
+def page(course: Course, student: str):
+    return course.feedback / student / LESSON / f"{LESSON}.html"
+
+
+def test_pages_are_written_for_those_who_are_named(graded: Course) -> None:
+    assert write_pages(graded, LESSON, ["ann", "cy"]) == [("ann", ""), ("cy", "")]
+    assert [student for student in STUDENTS if page(graded, student).exists()] == ["ann", "cy"]
+
+
+def test_one_page_that_cannot_be_written_costs_no_other(graded: Course) -> None:
+    notebook = graded.autograded / "bob" / LESSON / f"{LESSON}.ipynb"
+    notebook.chmod(0o644)
+    notebook.write_text("{")
+    pages = dict(write_pages(graded, LESSON, STUDENTS))
+    assert [student for student, problem in pages.items() if problem] == ["bob"]
+    assert "bob" in pages["bob"] and page(graded, "eve").exists() and not page(graded, "bob").exists()
+
+
+def pages_of(course: Course, monkeypatch: pytest.MonkeyPatch) -> Pages:
+    monkeypatch.setattr(feedback, "TOGETHER", 2)
+    monkeypatch.setattr(feedback, "WORTH_IT", 2)
+    return Pages(course, LESSON, len(STUDENTS), 2)
+
+
+def test_another_process_writes_them_as_they_are_recorded(graded: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = pages_of(graded, monkeypatch)
+    for student in STUDENTS:
+        pages.recorded(student)
+    (_, first), *_ = pages._started
+    assert dict(first.result(timeout=120)) == {"ann": "", "bob": ""}
+    assert dict(pages.finish()) == dict.fromkeys(STUDENTS, "")
+    pages.close()
+
+
+def test_when_that_process_is_killed_they_are_written_here(graded: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = pages_of(graded, monkeypatch)
+    pages.recorded("ann")
+    for process in pages._pool._processes.values():
+        os.kill(process.pid, signal.SIGKILL)
+    for student in STUDENTS[1:]:
+        pages.recorded(student)
+    assert dict(pages.finish()) == dict.fromkeys(STUDENTS, "")
+    assert all(page(graded, student).exists() for student in STUDENTS)
+    pages.close()
+
+
+def test_a_small_class_needs_no_process(graded: Course) -> None:
+    pages = Pages(graded, LESSON, len(STUDENTS), 8)
+    assert pages._pool is None
+    pages.close()
