@@ -147,4 +147,5 @@ def _settings() -> Config:
     ]
     c.OverwriteCells.add_missing_cells = True
     c.HTMLExporter.sanitize_html = True
+    c.TemplateExporter.filters = {"markdown2html": "autograde.classroom.markdown.to_html"}
     return c

@@ -351,3 +351,37 @@ def test_without_a_sandbox_nothing_is_run(
     hand_in("ann", answered)
     with pytest.raises(CourseError, match="no sandbox works here"):
         grade_class(course, ONE)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "code"])
+def test_answers_marked_by_hand_wait_for_it_and_keep_their_mark(
+    course: Course,
+    hand_in,
+    answered: NotebookNode,
+    no_worker,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    """Text and code that a person marks: the student's answer is taken, and what the person gave is kept."""
+    tag = {"schema_version": 3, "grade_id": "explain", "grade": True, "locked": False, "solution": True, "task": False}
+    new = nbformat.v4.new_markdown_cell if kind == "markdown" else nbformat.v4.new_code_cell
+    for original in (Course.source, Course.release):
+        notebook = nbformat.read(original(course, LESSON), as_version=4)
+        notebook.cells.append(new("Why?", id="explain", metadata={"nbgrader": tag | {"points": 3}}))
+        path = tmp_path / original.__name__ / f"{LESSON}.ipynb"
+        path.parent.mkdir()
+        nbformat.write(notebook, path)
+        monkeypatch.setattr(Course, original.__name__, lambda self, lesson, path=path: path)
+    answered.cells.append(new("# Because <script>alert(1)</script>", id="explain", metadata={"nbgrader": tag}))
+    hand_in("ann", answered)
+    (row,) = grade_class(course, ONE, say=lambda line: None).rows
+    assert row.points == {"0.1": 1.0, "1.2": 1.0, "explain": None}
+    assert "explain waits for marking by hand" in row.notes
+    page = (course.feedback / "ann" / LESSON / f"{LESSON}.html").read_text(encoding="utf-8")
+    assert "Because" in page and "<script>alert" not in page
+    with record.open_gradebook(course) as gradebook:
+        gradebook.find_grade("explain", LESSON, LESSON, "ann").manual_score = 2.5
+        gradebook.db.commit()
+    (row,) = grade_class(course, ONE, say=lambda line: None).rows
+    assert row.points == {"0.1": 1.0, "1.2": 1.0, "explain": 2.5}
