@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,4 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if find_spec(part) is not None:
             import_module(part).add_commands(subparsers)
     arguments = parser.parse_args(argv)
-    return arguments.run(arguments)
+    try:
+        return arguments.run(arguments)
+    except KeyboardInterrupt:
+        print(f"\n{arguments.command}: stopped. What is finished is kept; the same command goes on.", file=sys.stderr)
+        return 130
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC):
+            raise
+        print(f"{arguments.command}: {error.strerror}: {error.filename}", file=sys.stderr)
+        return 2

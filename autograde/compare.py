@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autograde.value import Handle, Lent, Opaque
+from autograde.value import Handle, Lent, Opaque, holds_only_numbers
 
 CLOSE = 1e-9  # float64 arithmetic in another order
 ROUNDED = 1e-5  # float32 somewhere on the way: right, and worth a remark
@@ -33,8 +33,8 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
     if isinstance(value, (Opaque, Lent, Handle, str, bool, dict)):
         return None, f"returned {shown(value)}, wanted an array of shape {shape_text(shape)}"
     try:
-        array = np.asarray(value)
-    except ValueError:
+        array = np.asarray(value if holds_only_numbers(value) else None)
+    except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "iuf":
         kind = "a list of mixed things" if array.dtype.kind in "OUS" else f"an array of dtype {array.dtype}"

@@ -18,6 +18,7 @@ from autograde.compare import ROUNDED, tolerance
 from autograde.exercise import Exercise, Mistake, Stage
 from autograde.outcome import Outcome
 from autograde.subject import Event
+from autograde.value import holds_only_numbers
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def same_tree(a: Any, b: Any) -> bool:
 
 
 def _numbers(tree: Any) -> np.ndarray | None:
-    if tree is None or isinstance(tree, str):
+    if not holds_only_numbers(tree):
         return None
     try:
         array = np.asarray(tree)

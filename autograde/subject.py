@@ -192,7 +192,7 @@ class Subject(ABC):
 def _size(tree: Any) -> int:
     """How many numbers and letters a tree holds."""
     if isinstance(tree, np.ndarray):
-        return tree.size
+        return max(tree.size, *tree.shape, 1)  # rows of no number are rows too
     if isinstance(tree, dict):
         return len(tree) + sum(map(_size, tree.values()))
     if isinstance(tree, list):

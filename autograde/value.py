@@ -49,6 +49,17 @@ class Opaque:
         return f"{article} {self.type_name}"
 
 
+def holds_only_numbers(tree: Any) -> bool:
+    """Whether a tree is a number, an array, or a list of such: only then may NumPy look at it.
+
+    Of a list with one long text in it, NumPy makes an array in which every item is as long.
+    """
+    kind = type(tree)
+    if kind is list:
+        return all(map(holds_only_numbers, tree))
+    return kind in (bool, int, float, np.ndarray)
+
+
 Reference = Callable[[Any], Any]
 _WHOLE = {type(None), bool, float, Handle, Lent, Opaque}  # they cross as they are
 

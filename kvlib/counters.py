@@ -19,9 +19,11 @@ class Projection:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """x: (width,) for one token or (rows, width) for several. Returns (D,) or (rows, D).
 
-        Raises ValueError for any other shape, and counts nothing then.
+        Raises ValueError for any other shape and for complex numbers, which carry two each. Counts nothing then.
         """
         x = np.asarray(x)
+        if x.dtype.kind not in "biuf":
+            raise ValueError(f"takes real numbers, got {x.dtype}")
         width = len(self.weight)
         if x.ndim not in (1, 2) or x.shape[-1] != width:
             raise ValueError(f"takes ({width},) or (rows, {width}), got {x.shape}")

@@ -30,13 +30,25 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     demo.set_defaults(run=run_demo, lesson="", fresh=False, db="")
     for command in (grade, demo):
         add = command.add_argument
-        add("--jobs", type=int, default=0, metavar="N", help="grading processes (default: one on each core)")
+        add("--jobs", type=_count, default=0, metavar="N", help="grading processes (default: one on each core)")
         add("--scheduler", default="", metavar="ADDRESS", help="tcp://HOST:PORT of a Dask cluster that does the work")
         add("--sandbox", default="", choices=("bubblewrap", "landlock"), help="use this kind only (default: the best)")
         add("--i-trust-these-submissions", dest="trusted", action="store_true",
-            help="run them with your own rights where no sandbox works")  # fmt: skip
-        add("--cell-timeout", type=float, default=30.0, metavar="SECONDS", help="that one cell may run (default 30)")
+            help="run them with your own rights, without a sandbox")  # fmt: skip
+        add("--cell-timeout", type=_seconds, default=30.0, metavar="SECONDS", help="that one cell may run (default 30)")
         add("--course", type=Path, default=ROOT, help="the folder with solutions/ and lessons/")
+
+
+def _count(text: str) -> int:
+    if int(text) < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not 0 < float(text) < 86_400:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds between 0 and a day")
+    return float(text)
 
 
 def run_grade(args: argparse.Namespace) -> int:

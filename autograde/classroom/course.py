@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from traitlets.config import Config
+from traitlets.config import Config, ConfigFileNotFound, PyFileConfigLoader
 
 THEIRS = "nbgrader.preprocessors."
 EXECUTE = "autograde.classroom.execute.SandboxExecute"
@@ -90,16 +90,25 @@ class Course:
         return c
 
     def grading_settings(self) -> Config:
-        """The same with the class as its root.
+        """The same with the class as its root, on top of what the course's nbgrader_config.py says, such as penalties.
 
         nbgrader escapes only its root when it matches paths, so a class folder named "C++ (2)" has to be the root.
         """
-        c = self.settings()
+        c = self._instructors_settings()
+        c.merge(self.settings())
         steps = c.CourseDirectory
         steps.root = str(self.classroom)
         steps.source_directory, steps.submitted_directory = str(self.root / "solutions"), "submitted"
         steps.autograded_directory, steps.feedback_directory = "autograded", "feedback"
         return c
+
+    def _instructors_settings(self) -> Config:
+        try:
+            return PyFileConfigLoader("nbgrader_config.py", str(self.root)).load_config()
+        except ConfigFileNotFound:
+            return Config()
+        except Exception as error:
+            raise CourseError(f"{self.root / 'nbgrader_config.py'} does not work: {error!r}") from None
 
     @property
     def _db_url(self) -> str:

@@ -79,5 +79,7 @@ def write_pages(course: Course, lesson: str, students: list[str]) -> list[Page]:
     for page in pages.values():
         page.unlink(missing_ok=True)
     said: dict[str, Any] = NbGraderAPI(config=settings).generate_feedback(lesson, force=True)
+    if str(said.get("error", "")).strip().endswith("KeyboardInterrupt"):  # nbgrader catches it
+        raise KeyboardInterrupt
     log = str(said.get("log", ""))
     return [(student, "" if page.exists() else log or "no reason given") for student, page in pages.items()]

@@ -22,12 +22,15 @@ from autograde.report_text import printable
 NOTES_CELL = "grading-notes"
 MOST_LINES = 200  # of what one cell printed
 LONGEST_NOTE = 400  # characters: a diagnosis is a sentence or two
+MARKDOWN, ESCAPED = re.compile(r"([\\`*_{}\[\]()#+!|~$^=:-])"), r"\\\1"  # what means something in Markdown
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 def fill(notebook: NotebookNode, result: dict[str, Any]) -> list[str]:
     """Fill in all outputs and put the notes on top; return the notes."""
     notes = notes_of(notebook, result)
+    # Pages are coloured by a lexer whose time grows with the length of a cell; IPython's grows with its square.
+    notebook.metadata.setdefault("language_info", NotebookNode(name="python"))["pygments_lexer"] = "python3"
     by_grade_id = {graded["grade_id"]: graded for graded in result["exercises"].values()}
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -38,7 +41,7 @@ def fill(notebook: NotebookNode, result: dict[str, Any]) -> list[str]:
         else:
             cell.outputs = _printed(cell, result["cells"].get(str(cell.get("id", ""))))
     if notes:
-        lines = [f"- {html.escape(note)}" for note in notes]
+        lines = [f"- {html.escape(MARKDOWN.sub(ESCAPED, note))}" for note in notes]
         text = "\n".join(["**Notes from grading**", "", *lines])
         notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text, id=NOTES_CELL))
     return notes
@@ -53,7 +56,7 @@ def notes_of(notebook: NotebookNode, result: dict[str, Any]) -> list[str]:
     for exercise, graded in result["exercises"].items():
         if graded["status"] != "ok":
             said = graded["remark"] or _first_fact(graded) or graded["text"]
-            notes.append(f"{exercise}: {said}")
+            notes.append(f"{exercise}: {said.removeprefix(f'{exercise}: ')}")
     return [one_line(note, LONGEST_NOTE) for note in notes]
 
 
@@ -77,9 +80,8 @@ def _printed(cell: NotebookNode, ran: dict[str, str] | None) -> list[NotebookNod
         return []
     text = clean(ran["text"])
     if ran["error"]:
-        error = clean(ran["error"]).strip()
-        # A cell of the lesson's own that fails, for example because an answer is missing, is no fault of the student's.
-        text += f"{error}\n" if is_students(cell) else f"(did not run to its end while grading: {error})\n"
+        # A cell of the lesson's own fails where another one is left out: no error of the student's, so none is shown.
+        text += clean(ran["error"]) if is_students(cell) else "(did not run to its end while grading)\n"
     return [_stream(text)] if text.strip() else []
 
 

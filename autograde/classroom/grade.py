@@ -5,6 +5,7 @@ Nobody's work stops the others. A run that was stopped goes on where it was: wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -68,18 +69,23 @@ def grade_class(course: Course, options: Options = Options(), say: Callable[[str
     itself is at fault, when submissions cannot be locked in on this machine, or when another run grades this class.
     """
     prepare_process()
+    students = _students(course)
+    lessons = _lessons(course, students, options.lesson)
+    record.insist_on_gradebook(course)
+    with only_run(course.classroom), record.database_faults_told(course):
+        tier = _tier(course)
+        remove_leftovers()
+        return _grade(course, lessons, students, tier, options, say)
+
+
+def _tier(course: Course) -> str:
     try:
         tier = tier_for(course.trusted, course.tier)
     except NoSandbox as error:
         raise CourseError(str(error)) from None
     if tier != NONE and (exposed := next(filter(is_exposed, (course.root, course.classroom)), None)):
         raise CourseError(f"{exposed} lies among Python's own files, which submissions may read: move it elsewhere")
-    students = _students(course)
-    lessons = [options.lesson] if options.lesson else _lessons(course, students)
-    record.insist_on_gradebook(course)
-    with only_run(course.classroom), record.database_faults_told(course):
-        remove_leftovers()
-        return _grade(course, lessons, students, tier, options, say)
+    return tier
 
 
 def _grade(
@@ -92,9 +98,12 @@ def _grade(
         for_one = _Lesson(course, name, tier, students, say)
         rows += for_one.grade(options)
         again, faults = again + for_one.again, faults + len(for_one.faults)
-    report.write_csv(rows, course.grades)
+    everything = sorted(
+        [*rows, *record.other_rows(course, lessons, NOTHING)], key=lambda row: (row.lesson, row.student)
+    )
+    report.write_csv(everything, course.grades)
     record.export(course, course.classroom / "nbgrader.csv")
-    report.write_index(rows, course.feedback)
+    report.write_index(everything, course.feedback)
     return Graded(rows, tier, again, faults)
 
 
@@ -156,7 +165,8 @@ class _Lesson:
         note = NOTHING if STUDENT_NAME.fullmatch(student) else BAD_NAME
         if note == NOTHING:
             drop_result(self.course, student, self.lesson)
-        self._row(student, record.empty_row(self.course, one_line(student), self.lesson, note))
+        shown = student if one_line(student) == student else one_line(repr(student))
+        self._row(student, record.empty_row(self.course, shown, self.lesson, note))
 
     def _arrived(self, job: Job, result: dict[str, Any] | str) -> None:
         if isinstance(result, str):
@@ -166,7 +176,11 @@ class _Lesson:
             _log(self.course, job.student, self.lesson, {"error": result})
             self._row(job.student, record.empty_row(self.course, job.student, self.lesson, note))
             return
-        keep_result(self.course, result)
+        try:
+            keep_result(self.course, result)
+        except OSError as error:
+            self._arrived(job, f"the result could not be kept: {error.strerror}")
+            return
         if any(graded["status"] == "grader" for graded in result["exercises"].values()):
             self.faults.append(job.student)
         self._record(job.student, result)
@@ -231,7 +245,7 @@ def _students(course: Course) -> list[str]:
     for path in (course.root, course.classroom):
         if found := set("*?[") & set(str(path)):  # nbgrader takes its paths for patterns
             raise CourseError(f"nbgrader cannot read the path {path}: it holds {' '.join(sorted(found))}")
-    if not course.submitted.is_dir():
+    if not os.path.isdir(course.submitted):
         raise CourseError(f"there is no folder {course.submitted}")
     names = sorted(p.name for p in course.submitted.iterdir() if p.name != ".ipynb_checkpoints" and not _is_file(p))
     if not names:
@@ -243,10 +257,16 @@ def _is_file(path: Path) -> bool:
     return not path.is_symlink() and not path.is_dir()
 
 
-def _lessons(course: Course, students: list[str]) -> list[str]:
-    """Lessons that the course has and somebody handed in."""
+def _lessons(course: Course, students: list[str], wanted: str) -> list[str]:
+    """Lessons that the course has and somebody handed in; only the wanted one, if one is."""
     known = sorted(path.name for path in (course.root / "lessons").iterdir() if course.release(path.name).exists())
-    lessons = [name for name in known if any((course.submitted / who / name).is_dir() for who in students)]
+    if wanted:
+        record.insist_on_files(course, wanted)
+    # os.path: a folder that may not be looked into is no reason to stop.
+    lessons = [name for name in known if any(os.path.isdir(course.submitted / who / name) for who in students)]
+    if wanted:
+        lessons = [name for name in lessons if name == wanted]
     if not lessons:
-        raise CourseError(f"nobody in {course.submitted} handed in any of: {', '.join(known) or 'no lesson found'}")
+        asked = wanted or ", ".join(known) or "no lesson found"
+        raise CourseError(f"nobody in {course.submitted} handed in any of: {asked}")
     return lessons

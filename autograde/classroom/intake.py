@@ -19,7 +19,9 @@ MAX_BYTES = 5 * 2**20
 MAX_CELLS = 500
 MAX_SOURCE = 200_000  # characters in one cell
 LONGEST_NOTE = 120  # characters
-STUDENT_NAME = re.compile(r"\w[\w .@+-]{0,99}")  # no glob or path characters: nbgrader matches folders by pattern
+# No glob or path characters, since nbgrader matches folders by pattern; short enough for a file's name in any script;
+# neither a name that a file system or nbgrader would shorten, nor that of the index of pages.
+STUDENT_NAME = re.compile(r"(?!index\.html\Z)\w(?:[\w .@+-]{0,57}[\w@+-])?")
 NO_LINKS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 

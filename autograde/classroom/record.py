@@ -39,7 +39,7 @@ class Row:
 
 def open_gradebook(course: Course) -> Gradebook:
     """The gradebook, to be used as a context manager."""
-    settings = course.grading_settings().CourseDirectory
+    settings = course.settings().CourseDirectory
     return Gradebook(settings.db_url, settings.course_id)
 
 
@@ -108,7 +108,9 @@ def failure(result: dict) -> str:
     error = result.get("error", "").strip()
     if error.endswith("KeyboardInterrupt"):
         raise KeyboardInterrupt
-    logged = re.findall(r"^ {4}(\S.*)$", result.get("log", ""), flags=re.MULTILINE)
+    log = result.get("log", "")
+    logged = re.findall(r"^ {4}((?:\w+\.)*[A-Z]\w*: .*)$", log, flags=re.MULTILINE)  # "jinja2.exceptions.Error: text"
+    logged = logged or re.findall(r"^ {4}(\S.*)$", log, flags=re.MULTILINE)
     return (logged or error.splitlines() or ["no reason given"])[-1]
 
 
@@ -130,6 +132,20 @@ def read_row(course: Course, student: str, lesson: str, notes: tuple[str, ...] =
             said.append(f"late: {penalty:g} points off")
         return Row(student, lesson, points, max(0.0, submission.score - penalty), submission.max_score, penalty,
                    tuple(said))  # fmt: skip
+
+
+def other_rows(course: Course, lessons: list[str], nothing: str) -> list[Row]:
+    """The rows of the lessons that were graded before and are not among these."""
+    with open_gradebook(course) as gradebook:
+        ours = {a.name for a in gradebook.assignments if a.name in {notebook.name for notebook in a.notebooks}}
+        others = sorted(ours - set(lessons))
+        students = sorted(student.id for student in gradebook.students)
+        have = {(lesson, s.student.id) for lesson in others for s in gradebook.assignment_submissions(lesson)}
+    return [
+        read_row(course, who, lesson) if (lesson, who) in have else empty_row(course, who, lesson, nothing)
+        for lesson in others
+        for who in students
+    ]
 
 
 def empty_row(course: Course, student: str, lesson: str, note: str) -> Row:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from autograde.classroom.job import Job, JobCell
@@ -15,6 +17,7 @@ from autograde.subject import WorkStopped
 
 SCHEMA = 1
 STATUS_OF_STOP = {"time": "timeout"}  # the others are called what they are
+CELL_FILE = re.compile(r"<ipython-input-[^>]*>, ")  # what IPython calls a cell, in the text of a SyntaxError
 LOST = ("timeout", "memory", "output", "crashed", "protocol")
 
 
@@ -84,6 +87,7 @@ class _Run:
             return CellResult("not run", "", problem)
         allowed = min(self.job.limits.cell_seconds, max(self.left(), 0.1))
         result = self.sandbox.execute(cell.source, allowed)
+        result = replace(result, error=CELL_FILE.sub("", result.error))
         if result.lost:
             self.losses += 1
             self.notes.append(f"{cell.name}: {result.error}")

@@ -106,5 +106,10 @@ def backend(scheduler: str, workers: int) -> Iterator[None]:
         client = Client(scheduler, timeout=10)
     except (OSError, ValueError) as error:
         raise CourseError(f"no Dask scheduler answers at {scheduler}: {error}") from None
-    with client, parallel_config("dask"):
-        yield
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=10)
+        except TimeoutError:
+            raise CourseError(f"the Dask scheduler at {scheduler} has no workers") from None
+        with parallel_config("dask"):
+            yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from autograde.exercises.meter import meter
 from autograde.subject import Trusted
 from kvlib.decoder import Block, Decoder, DecoderConfig
 
+MOST_TOKENS = 4096  # embedded with one call: more would only cost the judge memory
 VOCAB, WIDTH, HIDDEN, CONTEXT = 7, 5, 11, 8  # pairwise distinct, so that no mixed-up axis can hide
 
 
@@ -82,6 +84,9 @@ class MeteredModel:
 
     def embed(self, token: int, position: int) -> np.ndarray:
         """(width,): the token's embedding plus the position's, looked up in bare tables."""
+        asked = np.broadcast_shapes(np.shape(token), np.shape(position))
+        if math.prod(asked) > MOST_TOKENS:
+            raise ValueError(f"embed takes at most {MOST_TOKENS} tokens at once, got {math.prod(asked)}")
         return self.model.weights["embedding"][token] + self.model.weights["positions"][position]
 
     def unembed(self, x: np.ndarray) -> np.ndarray:

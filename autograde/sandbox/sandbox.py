@@ -125,9 +125,9 @@ class Sandbox:
         namespaces: dict[str, int] = {}
         try:
             request = {"limits": self.limits.kept_by_the_kernel(), "files": self.limits.files}
-            request |= {"uid": None, "landlock": None, "own_signals_only": False, "home": "/tmp"}
-            request["seccomp"] = self._tier in (BUBBLEWRAP, LANDLOCK)
-            if request["seccomp"] and not seccomp.available():
+            request |= {"uid": None, "landlock": None, "home": "/tmp"}
+            request["seccomp"] = {} if self._tier in (BUBBLEWRAP, LANDLOCK) else None
+            if request["seccomp"] is not None and not seccomp.available():
                 raise SpawnError("libseccomp (Debian: libseccomp2) or the package pyseccomp is missing")
             if self._tier == BUBBLEWRAP:
                 self._room = Room([*prefixes(), str(view)], masks(), self.limits)
@@ -144,7 +144,7 @@ class Sandbox:
             if self._tier == LANDLOCK:
                 _insist_on_landlock()
                 request["landlock"] = {"read": readable(view), "write": [self._scratch.path], "devices": DEVICES}
-                request["own_signals_only"] = landlock.abi() < 6
+                request["seccomp"] |= {"own_signals_only": landlock.abi() < 6, "shared_user": True}
             request["namespaces"] = list(namespaces)
             memory = Memory(roots, self.limits, self._scratch.path if self._scratch else "")
             self._connection = Connection(ours, printed, self.limits, memory.too_much)

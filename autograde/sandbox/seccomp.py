@@ -26,6 +26,20 @@ REFUSED = """
     sethostname setdomainname settimeofday clock_settime adjtimex clock_adjtime
     vhangup iopl ioperm modify_ldt
 """
+# For workers whose user owns more than what they may see. To change the rights of files looks as if it worked, since
+# copying a file does that.
+RIGHTS_OF_FILES = """
+    chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
+"""
+OF_OTHERS = """
+    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
+    inotify_add_watch fanotify_init fanotify_mark
+"""
+SCHEDULING = ("sched_setaffinity", "sched_setscheduler", "sched_setattr", "sched_setparam")  # the target comes first
+PRIORITIES = {
+    "setpriority": 0,
+    "ioprio_set": 1,
+}  # PRIO_PROCESS, IOPRIO_WHO_PROCESS: the first argument; then the target
 SIGNALLING = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")  # the target comes first
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME exists only for clone3 and unshare.
 NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
@@ -40,13 +54,14 @@ def available() -> bool:
     return pyseccomp is not None
 
 
-def install(own_signals_only: bool = False, network: bool = False) -> None:
+def install(own_signals_only: bool = False, network: bool = False, shared_user: bool = False) -> None:
     """Load the filter into this process, all its threads and what it starts. Raises `OSError` when that fails.
 
     What is refused answers EPERM. A call in the manner of another architecture ends the process: its numbers differ.
     `network=True` leaves `socket` alone; without it, `socketpair` remains, as asyncio and multiprocessing use it.
     `own_signals_only` refuses signals to any process but this one, its children included: for kernels whose Landlock
-    cannot (before ABI 6). `raise`, `abort` and signals between threads go on working.
+    cannot (before ABI 6). `raise`, `abort` and signals between threads go on working. `shared_user` keeps the process
+    from files and processes that belong to the same user and are in its sight: for workers without namespaces.
     """
     if pyseccomp is None:
         raise OSError(errno.ENOSYS, "a seccomp filter needs the package pyseccomp and the library libseccomp")
@@ -74,6 +89,16 @@ def install(own_signals_only: bool = False, network: bool = False) -> None:
         for name, requests in SET_OWNER.items():  # the owner of a file gets its SIGIO, which may be any signal
             for request in requests:
                 rules.refuse_int(name, 1, request)
+    if shared_user:
+        for name in RIGHTS_OF_FILES.split():
+            rules.refuse(name, code=0)
+        for name in OF_OTHERS.split():
+            rules.refuse(name)
+        for name in SCHEDULING:
+            rules.refuse_other(name, 0)
+        for name, own in PRIORITIES.items():
+            rules.refuse_other(name, own)
+            rules.refuse_other(name, 0, index=1)
     rules.load()
 
 
@@ -101,9 +126,9 @@ class _Rules:
         """Refuse a call by an argument of 32 bits. The kernel ignores the upper half: set, it must be no way round."""
         self.refuse_bits(name, index, 0xFFFFFFFF, value)
 
-    def refuse_other(self, name: str, value: int) -> None:
-        """Refuse a call whose first argument is anything but `value`."""
-        self.refuse(name, pyseccomp.Arg(0, pyseccomp.NE, value))
+    def refuse_other(self, name: str, value: int, index: int = 0) -> None:
+        """Refuse a call whose argument is anything but `value`."""
+        self.refuse(name, pyseccomp.Arg(index, pyseccomp.NE, value))
 
     def load(self) -> None:
         try:

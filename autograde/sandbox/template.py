@@ -7,8 +7,8 @@ mounted in the sandbox, with an empty environment.
 It reads one request after another from descriptor 0, a UNIX socket, each with the descriptors of the new worker:
 
     {"namespaces": ["mnt", ...], "uid": 60001 | null, "limits": {...}, "files": 20000,
-     "landlock": {"read": [...], "write": [...], "devices": [...]} | null, "seccomp": true | false,
-     "own_signals_only": true | false, "home": "/tmp"}     with [connection, output, *namespaces]
+     "landlock": {"read": [...], "write": [...], "devices": [...]} | null, "seccomp": {...} | null,
+     "home": "/tmp"}     with [connection, output, *namespaces]
     {"end": true}                                          kills whatever was forked and is still there
 
 and answers {"started": true}, {"ended": true} or {"failed": "why"}, one line each.
@@ -112,8 +112,8 @@ def _child(request: dict, connection: int, output: int, namespaces: dict[str, in
             enter.drop_rights(request["uid"])
             if request["landlock"] is not None:
                 landlock.restrict(**request["landlock"])
-            if request["seccomp"]:
-                seccomp.install(own_signals_only=request["own_signals_only"])
+            if request["seccomp"] is not None:
+                seccomp.install(**request["seccomp"])
         except Exception as error:
             with contextlib.suppress(OSError):
                 channel.sendall(worker.encode({"failed": f"{type(error).__name__}: {error}"}))

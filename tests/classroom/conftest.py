@@ -126,13 +126,14 @@ class NoWorker:
         self.asked.append(job.student)
         if job.student == self.fails_on:
             raise SpawnError("no room")
+        points = 0.0 if job.refused else 1.0
         exercises = {
-            cell.exercise: {"grade_id": cell.grade_id, "points": 1.0, "max": cell.points, "status": "ok", "text": "",
+            cell.exercise: {"grade_id": cell.grade_id, "points": points, "max": cell.points, "status": "ok", "text": "",
                             "diagnosis": [], "whole": True, "remark": "", "stages": []}
             for cell in job.cells if cell.grade_id
         }  # fmt: skip
         return {"schema": 1, "student": job.student, "lesson": job.lesson, "key": job.key, "sandbox": job.tier,
-                "seconds": 0.0, "notes": [], "refused": "", "cells": {}, "exercises": exercises}  # fmt: skip
+                "seconds": 0.0, "notes": [], "refused": job.refused, "cells": {}, "exercises": exercises}  # fmt: skip
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_only_text_is_kept_of_what_cells_printed(release: NotebookNode) -> None:
         ("stream", "stdout", "ab??c\nNameError: name\n")
     ]
     setup = next(cell for cell in notebook.cells if cell.id == "setup")
-    assert setup.outputs[0].text == "(did not run to its end while grading: ImportError: kvlib.toy)\n"
+    assert setup.outputs[0].text == "(did not run to its end while grading)\n"
 
 
 def test_notes_tell_the_diagnosis_else_the_fact_else_the_text(release: NotebookNode) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import csv
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -385,3 +387,61 @@ def test_answers_marked_by_hand_wait_for_it_and_keep_their_mark(
         gradebook.db.commit()
     (row,) = grade_class(course, ONE, say=lambda line: None).rows
     assert row.points == {"0.1": 1.0, "1.2": 1.0, "explain": 2.5}
+
+
+def test_what_the_instructor_set_in_nbgraders_settings_counts(
+    tiny_root: Path, tmp_path: Path, answered: NotebookNode, no_worker
+) -> None:
+    """Late penalties are set there, and `autograde grade` must not take them off again."""
+    root = tmp_path / "course"
+    shutil.copytree(tiny_root, root)
+    (root / "nbgrader_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
+    course = Course(root, tmp_path / "class")
+    folder = course.submitted / "ann" / LESSON
+    folder.mkdir(parents=True)
+    (folder / f"{LESSON}.ipynb").write_text(json.dumps(answered))
+    (folder / "timestamp.txt").write_text("2026-12-03 10:00:00 UTC")
+    prepare_process()
+    record.register(course, LESSON)
+    with record.open_gradebook(course) as gradebook:
+        gradebook.update_or_create_assignment(LESSON, duedate="2026-12-02 00:00:00 UTC")
+    (row,) = grade_class(course, ONE, say=lambda line: None).rows
+    assert (row.total, row.penalty) == (0.0, 2.0)
+    (root / "nbgrader_config.py").write_text("c = get_config(\n")
+    with pytest.raises(CourseError, match=r"nbgrader_config.py does not work: SyntaxError"):
+        grade_class(course, ONE, say=lambda line: None)
+
+
+def test_other_lessons_stay_in_the_tables(course: Course, hand_in, answered: NotebookNode, no_worker) -> None:
+    hand_in("ann", answered)
+    grade_class(course, ONE, say=lambda line: None)
+    with record.open_gradebook(course) as gradebook:
+        gradebook.update_or_create_assignment("05-without-a-notebook")
+        gradebook.update_or_create_assignment("06-before")
+        gradebook.update_or_create_notebook("06-before", "06-before")
+    graded = grade_class(course, Options(lesson=LESSON, workers=1), say=lambda line: None)
+    assert [row.lesson for row in graded.rows] == [LESSON]
+    with open(course.grades, newline="", encoding="utf-8") as file:
+        assert [(line["student"], line["lesson"]) for line in csv.DictReader(file)] == [
+            ("ann", "06-before"),
+            ("ann", LESSON),
+        ]
+
+
+def test_a_folder_that_may_not_be_looked_into_costs_nobody_else(
+    course: Course, hand_in, answered: NotebookNode, no_worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for student in ("ann", "bob"):
+        hand_in(student, answered)
+    closed = course.submitted / "bob"
+    original = os.open
+
+    def refuses(path, flags, *args, **how):  # root may look everywhere
+        if path == "bob":
+            raise PermissionError(13, "Permission denied", path)
+        return original(path, flags, *args, **how)
+
+    monkeypatch.setattr(os, "open", refuses)
+    rows = grade_class(course, ONE, say=lambda line: None).rows
+    assert [(row.student, row.total) for row in rows] == [("ann", 2.0), ("bob", 0.0)]
+    assert closed.exists() and "not graded" in rows[1].notes[0]

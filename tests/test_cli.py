@@ -1,0 +1,44 @@
+"""What the command line says when it is stopped, refused or asked for nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograde import cli
+
+
+def told(error: BaseException, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
+    def fails(args: object) -> int:
+        raise error
+
+    monkeypatch.setattr("autograde.report.cli.run_report", fails)
+    return cli.main(["report", str(tmp_path)])
+
+
+def test_ctrl_c_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    assert told(KeyboardInterrupt(), monkeypatch, tmp_path) == 130
+    assert capsys.readouterr().err == "\nreport: stopped. What is finished is kept; the same command goes on.\n"
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied", "/x"), OSError(28, "No space left", "/x")])
+def test_a_folder_that_cannot_be_written_to_is_a_sentence(
+    error: OSError, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
+) -> None:
+    assert told(error, monkeypatch, tmp_path) == 2
+    assert capsys.readouterr().err == f"report: {error.strerror}: /x\n"
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        told(FileNotFoundError(2, "No such file", "/x"), monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options", [["--cell-timeout", "0"], ["--cell-timeout", "-5"], ["--jobs", "-3"], ["--jobs", "x"]]
+)
+def test_nonsense_is_refused(options: list[str], tmp_path: Path, capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["grade", str(tmp_path), *options])
+    assert stop.value.code == 2 and options[1] in capsys.readouterr().err
