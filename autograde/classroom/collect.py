@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -81,5 +82,7 @@ def collect(
             raise CourseError(f"no file in {', '.join(str(path) for path in sources)}")
         found = [place(course, one, dry_run, force) if one.placed else one for one in choose(found)]
     if not dry_run:
+        if roster is not None and roster.resolve() != course.roster.resolve():
+            shutil.copyfile(roster, course.roster)
         write_record(course.classroom / RECORD, earlier, found)
     return found

@@ -66,6 +66,11 @@ class Course:
         """Our table of marks."""
         return self.classroom / "grades.csv"
 
+    @property
+    def roster(self) -> Path:
+        """Who is in the class, where `collect` was told: everybody in it has a row, also with nothing handed in."""
+        return self.classroom / "roster.csv"
+
     def release(self, lesson: str) -> Path:
         """The notebook that students were given."""
         return self.root / "lessons" / lesson / f"{lesson}.ipynb"

@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 from autograde.classroom.cells import exercise_in
 from autograde.classroom.course import Course, CourseError
 from autograde.classroom.graft import KEY
+from autograde.classroom.roster import read_roster
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,14 @@ def record_zero(course: Course, student: str, lesson: str) -> None:
 
 
 def add_students(course: Course, students: list[str]) -> list[str]:
-    """Make sure that these students are in the gradebook; return everybody who is."""
+    """Make sure that these students, and those of the class's roster, are in the gradebook; return everybody who is."""
+    people = read_roster(course.roster) if course.roster.exists() else []
     with open_gradebook(course) as gradebook:
         for student in students:
             gradebook.update_or_create_student(student)
+        for person in people:
+            known = {"first_name": person.first, "last_name": person.last, "email": person.email}
+            gradebook.update_or_create_student(person.id, **{key: value for key, value in known.items() if value})
         return sorted(student.id for student in gradebook.students)
 
 

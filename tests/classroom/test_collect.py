@@ -189,7 +189,10 @@ def test_a_roster_refuses_who_is_not_in_it(course: Course, inbox: Path, tmp_path
     roster.write_text("id,first_name,last_name\nann,Ann,Lee\n")
     put(inbox / f"Ann Lee_12_assignsubmission_file_{LESSON}.ipynb", work)
     put(inbox / f"Bob Bo_13_assignsubmission_file_{LESSON}.ipynb", work)
+    collect(course, [inbox], roster, dry_run=True)
+    assert not course.roster.exists()
     found = collect(course, [inbox], roster)
+    assert course.roster.read_bytes() == roster.read_bytes()  # `grade` gives everybody in it a row
     assert list(written(course)) == [f"ann/{LESSON}/{LESSON}.ipynb"]
     assert [one.note for one in found] == ["", "Bob Bo is not in the roster"]
 

@@ -445,3 +445,20 @@ def test_a_folder_that_may_not_be_looked_into_costs_nobody_else(
     rows = grade_class(course, ONE, say=lambda line: None).rows
     assert [(row.student, row.total) for row in rows] == [("ann", 2.0), ("bob", 0.0)]
     assert closed.exists() and "not graded" in rows[1].notes[0]
+
+
+def test_everybody_in_the_roster_has_a_row_and_a_name(
+    course: Course, hand_in, answered: NotebookNode, no_worker
+) -> None:
+    hand_in("ann", answered)
+    course.roster.write_text(
+        "id,first_name,last_name,email\nann,Ann,Lee,ann@example.org\nzoe,Zoë,,\n", encoding="utf-8"
+    )
+    rows = grade_class(course, ONE, say=lambda line: None).rows
+    assert [(row.student, row.total, row.notes) for row in rows] == [("ann", 2.0, ()), ("zoe", 0.0, (NOTHING,))]
+    with record.open_gradebook(course) as gradebook:
+        known = {s.id: (s.first_name, s.last_name, s.email) for s in gradebook.students}
+    assert known == {"ann": ("Ann", "Lee", "ann@example.org"), "zoe": ("Zoë", None, None)}
+    course.roster.write_text("name\nAnn\n")
+    with pytest.raises(CourseError, match="has no column id"):
+        grade_class(course, ONE, say=lambda line: None)
