@@ -14,7 +14,7 @@ from pathlib import Path
 from autograde.classroom.course import CourseError
 from autograde.classroom.intake import STUDENT_NAME, Reason, one_line
 
-LONGEST_ID = 80  # bytes: a folder is called that, and ".ipynb" and the like come on top
+LONGEST_ID = 48  # bytes: with what tells two names apart, it is still an id (STUDENT_NAME)
 WHOLE_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "æ": "ae", "œ": "oe", "ı": "i"})
 
 
