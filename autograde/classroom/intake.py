@@ -27,9 +27,10 @@ NO_LINKS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK"
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a submission cannot be graded, for the student to read."""
+    """Why a submission cannot be graded, for the student to read, and when it was handed in, if that is known."""
 
     text: str
+    timestamp: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,19 @@ def read_submission(course: Course, student: str, lesson: str) -> Submission | R
         return None
     except OSError:
         return Reason("the submission's folder is a link or not a folder")
+    timestamp = ""
     try:
+        timestamp = _timestamp(folder, notes)
         name = _notebook_name(folder, lesson)
         if isinstance(name, Reason):
-            return name
+            return Reason(name.text, timestamp)
         if name != f"{lesson}.ipynb":
             notes.append(f"the file was called {one_line(name)}")
         cells = read_cells(read_file(folder, name, MAX_BYTES))
-        timestamp = _timestamp(folder, notes)
     except ValueError as error:
-        return Reason(str(error))
+        return Reason(str(error), timestamp)
     except OSError:
-        return Reason("the notebook is a link or could not be opened")
+        return Reason("the notebook is a link or could not be opened", timestamp)
     finally:
         os.close(folder)
     return Submission(tuple(cells), timestamp, tuple(notes))

@@ -27,10 +27,10 @@ def take_in(course: Course, student: str, lesson: str) -> NotebookNode | None:
         return None
     release = nbformat.read(course.release(lesson), as_version=4)
     if isinstance(submission, Reason):
-        notebook, timestamp = refused(release, submission.text), ""
+        notebook = refused(release, submission.text)
     else:
-        notebook, timestamp = graft(release, submission.cells, submission.notes), submission.timestamp
-    put(course, student, lesson, notebook, timestamp)
+        notebook = graft(release, submission.cells, submission.notes)
+    put(course, student, lesson, notebook, submission.timestamp)
     return notebook
 
 

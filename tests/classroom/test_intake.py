@@ -152,3 +152,11 @@ def test_usable_student_names() -> None:
     bad = ["..x", "a*b", "a[b]", "-rf", "a;touch x", ".hidden", "a/b", "", "a" * 101, "a\n"]
     assert [name for name in good if not intake.STUDENT_NAME.fullmatch(name)] == []
     assert [name for name in bad if intake.STUDENT_NAME.fullmatch(name)] == []
+
+
+def test_work_that_cannot_be_read_was_handed_in_when_it_was(course: Course, hand_in) -> None:
+    """Else formgrader, which compares the times, thinks that it still has to be graded."""
+    hand_in("ann", b"{").with_name("timestamp.txt").write_text("2026-12-03 10:00:00 UTC")
+    assert read_submission(course, "ann", LESSON) == Reason(
+        "the file is not a notebook (not JSON)", "2026-12-03 10:00:00 UTC"
+    )

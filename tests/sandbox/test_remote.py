@@ -73,3 +73,24 @@ def test_every_outcome_is_the_same(worker, view, exercise) -> None:
                 (event.op, event.raised) for event in theirs.record
             ], name
             assert all(alike(x.value, y.value) for x, y in zip(ours.record, theirs.record, strict=True)), name
+
+
+TORCH = """
+import torch
+def softmax(scores):
+    return torch.softmax(torch.as_tensor(scores, dtype=torch.{dtype}), dim=-1)
+"""
+
+
+@pytest.mark.parametrize(("dtype", "points"), [("float64", 2.0), ("float32", 2.0), ("bfloat16", 0.0)])
+def test_tensors_come_back_as_numbers(worker, dtype: str, points: float) -> None:
+    """Work in torch is judged like work in NumPy, with the rounding of its own type."""
+    pytest.importorskip("torch")
+    exercise = load()["0.1"]
+    sandbox = worker(cell_seconds=60.0)
+    assert sandbox.execute(TORCH.format(dtype=dtype)).error == ""
+    budget = sandbox.budget(exercise.seconds)
+    verdict = judge(exercise, lambda: sandbox.subject("softmax", budget), SEED)
+    assert verdict.points == points, verdict.failure
+    if points == 0:
+        assert verdict.outcomes[0].finding.key == "row"  # numbers, and too coarse
