@@ -58,7 +58,6 @@ class _Run:
         self.deadline = time.monotonic() + job.limits.total_seconds
         self.sandbox: Sandbox | None = None
         self.worked: list[str] = []
-        self.losses = 0
         self.notes: list[str] = []
         self.outputs: dict[str, dict[str, str]] = {}
         self.graded: dict[str, dict[str, Any]] = {}
@@ -88,10 +87,7 @@ class _Run:
         allowed = min(self.job.limits.cell_seconds, max(self.left(), 0.1))
         result = self.sandbox.execute(cell.source, allowed)
         result = replace(result, error=CELL_FILE.sub("", result.error))
-        if result.lost:
-            self.losses += 1
-            self.notes.append(f"{cell.name}: {result.error}")
-        elif result.status == "time":
+        if result.lost or result.status == "time":
             self.notes.append(f"{cell.name}: {result.error}")
         else:
             self.worked.append(cell.source)
@@ -104,15 +100,12 @@ class _Run:
         if self.sandbox is not None and self.sandbox.lost is None:
             return "" if self.left() > 0 else self.too_long()
         self.close()
-        if self.losses > len(self.job.cells):
-            return "the notebook ended its process again and again"
         if self.left() <= 0:
             return self.too_long()
         self.sandbox = self.start()
         for source in self.worked:
             result = self.sandbox.execute(source, min(self.job.limits.cell_seconds, max(self.left(), 0.1)))
             if result.lost:
-                self.losses += 1
                 return "a cell that had worked did not work again"
         return ""
 
@@ -139,9 +132,7 @@ class _Run:
             self.notes.append(f"{cell.exercise}: the check itself failed; tell the instructor")
             return _zero(cell, "grader", broken_text(exercise, error))
         finally:
-            if self.sandbox.lost is not None:
-                self.losses += 1
-            else:
+            if self.sandbox.lost is None:
                 self.sandbox.forget_output()
         return _graded(cell, verdict)
 

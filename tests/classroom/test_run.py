@@ -161,7 +161,7 @@ def test_work_that_is_not_there_or_not_callable_or_raises(work: dict, status: st
     assert points(result) == {"0.1": (0.0, status), "1.2": (2.0, "ok")}
 
 
-def test_a_notebook_that_always_dies_is_given_up() -> None:
+def test_a_notebook_that_always_dies_costs_one_worker_a_cell() -> None:
     ends = {"def softmax": CellResult("crashed", "", "gone", lost=True), "boom": CellResult("ok", "", "")}
     cells = tuple(JobCell(f"e{i}", f"e{i}", "def softmax", students=True) for i in range(9)) + CELLS[2:]
     result, workers = run({}, ends, cells)
