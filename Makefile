@@ -45,7 +45,7 @@ PIP := $(PY) -m pip --quiet
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help lab test lessons demo bench-grading torch format lint clean constraints first-lesson
+.PHONY: help lab test lessons demo bench-grading bench-caches torch format lint clean constraints first-lesson
 
 help:
 	@echo "make lab        open the first lesson in JupyterLab"
@@ -53,6 +53,7 @@ help:
 	@echo "make lessons    build the lessons from solutions/*.py"
 	@echo "make demo       show the grading at work on a small made-up class"
 	@echo "make bench-grading  time the grader against stock nbgrader (minutes)"
+	@echo "make bench-caches   time a decode step of kvlib's cache against Transformers' (minutes)"
 	@echo "make torch      install torch again (TORCH=cpu, cuda or none)"
 	@echo "make format     format the code with ruff"
 	@echo "make lint       check the code with ruff"
@@ -78,6 +79,9 @@ demo: $(VENV)/.lessons torch
 
 bench-grading: $(VENV)/.test torch
 	$(PY) benchmarks/grading.py $(ARGS)
+
+bench-caches: $(VENV)/.test torch
+	$(PY) benchmarks/caches.py $(ARGS)
 
 format: $(VENV)/.test
 	$(PY) -m ruff check --fix .

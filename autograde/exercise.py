@@ -86,6 +86,7 @@ class Exercise:
     mistakes: tuple[Mistake, ...]
     variants: tuple[Variant, ...]
     seconds: float = 10.0  # how long a check may run before it is stopped
+    tensors: bool = False  # the work is given torch tensors, not arrays
 
     @property
     def lesson(self) -> int:

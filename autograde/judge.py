@@ -20,6 +20,7 @@ from autograde.outcome import Outcome
 from autograde.poison import poisoned_memory
 from autograde.quiet import Counter, quiet
 from autograde.subject import LearnerRaised, LocalSubject, Subject, WorkStopped
+from autograde.tensors import prepare
 
 PRACTICE = "practice"  # the seed of a check in a notebook: the same inputs every time, so that a message can be studied
 
@@ -70,8 +71,11 @@ def judge(
 
     def ask(stage: Stage) -> Outcome:
         with contextlib.closing(make_subject()) as subject:
+            subject.tensors = exercise.tensors
             return run_stage(exercise.id, stage, subject, seed)
 
+    if exercise.tensors:
+        prepare()
     outcomes: list[Outcome] = []
     printed = Counter()
     unsteady = False  # the same question, asked twice, was answered differently
@@ -89,7 +93,7 @@ def judge(
         outcomes.append(Outcome(stage, None))
 
     def outcome_of(mistake: Mistake, stage: Stage) -> Outcome:
-        return _outcome_of(exercise.id, stage, mistake.candidate, seed)
+        return _outcome_of(exercise.id, stage, mistake.candidate, seed, exercise.tensors)
 
     with quiet(Counter()), poisoned_memory():
         diagnosis = diagnose(exercise, outcomes, outcome_of, unsteady)
@@ -103,9 +107,9 @@ def judge_here(exercise: Exercise, work: object, seed: str = PRACTICE) -> Verdic
 
 
 @lru_cache(maxsize=1000)
-def _outcome_of(exercise_id: str, stage: Stage, candidate: object, seed: str) -> Outcome:
+def _outcome_of(exercise_id: str, stage: Stage, candidate: object, seed: str, tensors: bool) -> Outcome:
     """How a catalogued mistake fares. The same every time, so a second wrong try in a notebook is answered at once."""
-    with contextlib.closing(LocalSubject(candidate)) as subject:
+    with contextlib.closing(LocalSubject(candidate, tensors)) as subject:
         return run_stage(exercise_id, stage, subject, seed)
 
 

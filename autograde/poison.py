@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+
+MAKERS = ("empty", "empty_like", "empty_strided", "empty_permuted")  # of torch
 
 
 @contextmanager
 def poisoned_memory() -> Iterator[None]:
-    """Make `np.empty` and `np.empty_like` give NaN where they would give whatever lay in memory."""
-    plain_empty, plain_like = np.empty, np.empty_like
-
-    def poisoned(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def empty(*args: Any, **kwargs: Any) -> np.ndarray:
-            array = make(*args, **kwargs)
-            if array.dtype.kind == "f":
-                array.fill(np.nan)
-            return array
-
-        return empty
-
-    np.empty, np.empty_like = poisoned(plain_empty), poisoned(plain_like)
-    try:
+    """Make `np.empty`, `torch.empty` and their like give NaN where they would give whatever lay in memory."""
+    with ExitStack() as stack:
+        for name in ("empty", "empty_like"):
+            stack.enter_context(patch.object(np, name, _poisoned(getattr(np, name), _fill_array)))
+        if "torch" in sys.modules:
+            torch = sys.modules["torch"]
+            for name in MAKERS:
+                stack.enter_context(patch.object(torch, name, _poisoned(getattr(torch, name), _fill_tensor)))
+            for name in ("new_empty", "new_empty_strided"):
+                stack.enter_context(
+                    patch.object(torch.Tensor, name, _poisoned(getattr(torch.Tensor, name), _fill_tensor))
+                )
         yield
-    finally:
-        np.empty, np.empty_like = plain_empty, plain_like
+
+
+def _poisoned(make: Callable[..., Any], fill: Callable[[Any], None]) -> Callable[..., Any]:
+    @wraps(make)
+    def empty(*args: Any, **kwargs: Any) -> Any:
+        made = make(*args, **kwargs)
+        fill(made)
+        return made
+
+    return empty
+
+
+def _fill_array(array: np.ndarray) -> None:
+    if array.dtype.kind == "f":
+        array.fill(np.nan)
+
+
+def _fill_tensor(tensor: Any) -> None:
+    if tensor.is_floating_point():
+        tensor.fill_(float("nan"))

@@ -68,10 +68,12 @@ class Subject(ABC):
 
     Arguments may be plain values, arrays, `Handle`s, functions of the trusted side (lent as proxies, so that what goes
     through them can be counted here) and `Trusted` objects. Arrays are copied both ways. Every method raises
-    `LearnerRaised` when the learner's code raises.
+    `LearnerRaised` when the learner's code raises. Where `tensors` is set, arrays arrive on the learner's side as torch
+    tensors, and a text such as "torch.float32" as the dtype; what comes back are arrays all the same.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tensors: bool = False) -> None:
+        self.tensors = tensors
         self.record: list[Event] = []
         self._lent: list[Trusted] = []
 
@@ -109,6 +111,14 @@ class Subject(ABC):
         """The present contents of a kept object."""
         return self._ask("read", handle)
 
+    def storage(self, handle: Handle) -> Any:
+        """Bytes of the memory behind all tensors and arrays that a kept object holds, each piece once."""
+        return self._ask("storage", handle)
+
+    def largest(self, *args: Any) -> Any:
+        """Call the learner's function: a pair of its result and the bytes of the largest tensor made on the way."""
+        return self._ask("largest", None, None, args)
+
     def close(self) -> None:
         """Let go of what was lent and made: nothing more will be asked. The record stays."""
         self._lent.clear()
@@ -137,6 +147,7 @@ class Subject(ABC):
             "kwargs": {key: self._lend(item) for key, item in (kwargs or {}).items()},
             "keep": keep,
             "value": plain(value),
+            "tensors": self.tensors,
         }
         reply = self._send(request)
         label = f"{op} {name}" if name else op
@@ -208,8 +219,8 @@ def _builtin_kind(error: Exception) -> str:
 class LocalSubject(Subject):
     """The learner's work in this very process, for notebooks and tests. It protects against accidents, not malice."""
 
-    def __init__(self, work: Any) -> None:
-        super().__init__()
+    def __init__(self, work: Any, tensors: bool = False) -> None:
+        super().__init__(tensors)
         self.host = Host(work, self.answer)
 
     def _send(self, request: dict) -> dict:

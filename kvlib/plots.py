@@ -6,9 +6,9 @@ belongs to no pyplot state: it is shown where it is the last line of a cell, and
 
 from __future__ import annotations
 
-import base64
-import io
 from typing import TYPE_CHECKING, Any
+
+from kvlib.figure import BLUE, GREY, ORANGE, PALE, described, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,6 @@ MEANING = {
     KEPT: "kept from an earlier step",
     ABSENT: "not there yet",
 }
-BLUE, ORANGE, PALE, GREY = "#0072B2", "#F0A830", "#E3EEF6", "#8C8C8C"
 # Told apart by word, hatch and lightness too, not by colour alone.
 STYLE: dict[str, dict[str, Any]] = {
     NEW: {"facecolor": BLUE, "edgecolor": BLUE},
@@ -67,14 +66,14 @@ def draw_rows(num_tokens: int = 4, upto: int | None = None) -> Figure:
     One column for each step, one line for each token. upto: draw this many steps and leave the rest empty; None = all.
     Returns the Figure; its `alt` describes it in words.
     """
-    figure = _new_figure(width=max(9.0, min(13.0, num_tokens + 5.5)), height=0.45 * num_tokens + 2.6)
+    figure = new_figure(width=max(9.0, min(13.0, num_tokens + 5.5)), height=0.45 * num_tokens + 2.6)
     left, right = figure.subplots(1, 2, sharey=True)
     _draw_steps(left, "Without a cache", rows_by_step(num_tokens, cached=False), upto)
     _draw_steps(right, "With a cache", rows_by_step(num_tokens, cached=True), upto)
     left.set_yticks(range(num_tokens), [f"token {token + 1}" for token in range(num_tokens)])
     left.set_ylabel("row of K and V")
     _add_legend(figure)
-    return _described(figure, describe_rows(num_tokens, upto))
+    return described(figure, describe_rows(num_tokens, upto))
 
 
 def describe_growth(prompt: int = 64, new: int = 1024) -> str:
@@ -98,7 +97,7 @@ def draw_growth(prompt: int = 64, new: int = 1024) -> Figure:
     from kvlib.counts import count_positions
 
     uncached, cached = zip(*(count_positions(prompt, n) for n in made), strict=True)
-    figure = _new_figure(width=8.0, height=4.6)
+    figure = new_figure(width=8.0, height=4.6)
     axes = figure.subplots()
     for counts, name, style in (
         (uncached, "without a cache", {"color": "black", "linestyle": "-"}),
@@ -119,14 +118,7 @@ def draw_growth(prompt: int = 64, new: int = 1024) -> Figure:
     axes.grid(which="major", color="#E0E0E0")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return _described(figure, describe_growth(prompt, new))
-
-
-def png(figure: Figure) -> str:
-    """The picture as base64 text of a PNG, with its white background."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, facecolor=figure.get_facecolor())
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    return described(figure, describe_growth(prompt, new))
 
 
 def _draw_steps(axes: Axes, title: str, steps: list[list[str]], upto: int | None) -> None:
@@ -165,20 +157,3 @@ def _sum(counts: list[int]) -> str:
     if len(terms) > 8:
         terms[2:-1] = ["..."]
     return f"{' + '.join(terms)} = {sum(counts)}" if len(terms) > 1 else terms[0]
-
-
-def _new_figure(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), facecolor="white", layout="constrained")  # white in a dark notebook too
-
-
-def _described(figure: Figure, alt: str) -> Figure:
-    """Give a figure its description, and let a notebook show both without pyplot."""
-    figure.alt = alt
-
-    def bundle(**kwargs: object) -> tuple[dict[str, str], dict[str, Any]]:
-        return {"image/png": png(figure), "text/plain": alt}, {"image/png": {"alt": alt}}
-
-    figure._repr_mimebundle_ = bundle
-    return figure

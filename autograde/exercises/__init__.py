@@ -16,11 +16,41 @@ MODULES = {
     "2.2": "block_step",
     "2.3": "cached_decoder",
     "2.4": "write_the_test",
+    "3.1": "kv_bytes",
+    "3.2": "size_in_bytes",
+    "3.3": "read_config",
+    "3.4": "layer_bytes",
+    "3.5": "quantised_row",
+    "3.6": "capacity",
+    "3.7": "decode_step",
+    "3.8": "roofline",
+    "3.9": "latencies",
+    "4.1": "kv_head",
+    "4.2": "gqa_attend",
+    "4.3": "gqa_cache",
+    "4.4": "cached_forward",
+    "4.5": "mean_pool",
+    "4.6": "find_the_bug",
+    "5.1": "visible",
+    "5.2": "rope",
+    "5.3": "attend_chunk",
+    "5.4": "chunked_prefill",
+    "5.5": "ragged_cache",
+    "5.6": "ragged_attend",
+    "5.7": "ring_cache",
+    "5.8": "speculative",
 }
 
 
 @cache
 def load() -> dict[str, Exercise]:
     """Every exercise by its id, in teaching order."""
-    exercises = [import_module(f"autograde.exercises.{module}").EXERCISE for module in MODULES.values()]
+    exercises = []  # TEMPORARY: tolerant while exercises are being written
+    for module in MODULES.values():
+        try:
+            exercises.append(import_module(f"autograde.exercises.{module}").EXERCISE)
+        except Exception as error:
+            import sys
+
+            print(f"skipping {module}: {error!r}", file=sys.stderr)
     return {exercise.id: exercise for exercise in exercises}

@@ -17,10 +17,17 @@ LEARNERS_SIDE = (
     "host.py",
     "poison.py",
     "quiet.py",
+    "tensors.py",
     "value.py",
     *(f"sandbox/{name}.py" for name in ("__init__", "enter", "landlock", "seccomp", "template", "wire", "worker")),
 )
-PICTURES = ("kvlib.plots", "kvlib.widgets")  # drawing takes longer than all else, and nobody would see them
+PICTURES = (  # drawing takes longer than all else, and nobody would see them
+    "kvlib.plots",
+    "kvlib.plots_cache",
+    "kvlib.plots_mask",
+    "kvlib.plots_sizing",
+    "kvlib.widgets",
+)
 NO_PICTURES = '''"""Stands in for the pictures while a notebook is graded: it can all be called, and draws nothing."""
 
 
@@ -56,7 +63,7 @@ def make_view(folder: Path, lesson: Lesson) -> None:
         shutil.copyfile(PACKAGE / name, target)
     shutil.copyfile(PACKAGE / "sandbox" / "stand_in.py", folder / "autograde" / "__init__.py")
     kvlib = PACKAGE.parent / "kvlib"
-    for path in sorted(kvlib.rglob("*.py")):
+    for path in sorted([*kvlib.rglob("*.py"), *(kvlib / "data").rglob("*.json")]):
         target = folder / "kvlib" / path.relative_to(kvlib)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from kvlib import plots  # noqa: E402
+from kvlib.figure import png  # noqa: E402
 from kvlib.widgets import explore_rows  # noqa: E402
 
 
@@ -29,7 +30,7 @@ def test_a_page_without_widgets_gets_the_whole_picture():
     pytest.importorskip("ipywidgets")
     bundle = explore_rows(3)._repr_mimebundle_(include=None, exclude=None)
     assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert bundle["image/png"] == plots.png(plots.draw_rows(3))
+    assert bundle["image/png"] == png(plots.draw_rows(3))
     assert bundle["text/plain"] == plots.describe_rows(3)
 
 

@@ -26,7 +26,7 @@ each_exercise = pytest.mark.parametrize("exercise", LENDING.values(), ids=LENDIN
 
 def after_a_stage(exercise: Exercise) -> LocalSubject:
     """A subject with all that the first stage has lent."""
-    subject = LocalSubject(exercise.reference)
+    subject = LocalSubject(exercise.reference, exercise.tensors)
     assert run_stage(exercise.id, exercise.stages[0], subject, "calls").held
     assert subject._lent
     return subject
@@ -47,7 +47,7 @@ def answered(subject: LocalSubject, id: Any, name: Any, *args: Any, **kwargs: An
 def test_only_these_exercises_lend() -> None:
     """A new exercise that lends something has to be listed above."""
     for exercise in load().values():
-        subject = LocalSubject(exercise.reference)
+        subject = LocalSubject(exercise.reference, exercise.tensors)
         for stage in exercise.stages:
             run_stage(exercise.id, stage, subject, "calls")
         assert bool(subject._lent) == (exercise.id in LENDING)

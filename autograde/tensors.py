@@ -1,0 +1,121 @@
+"""What the learner's side knows of torch: it makes tensors of what is sent, and measures what the work holds and makes.
+
+torch is imported when it is first needed. The numbers that come from here are the learner's process's own word: they
+tell a careless copy, not a forger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import cache
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+MAX_LOOKED_AT = 100_000  # objects, in search of memory
+
+
+@cache
+def prepare() -> None:
+    """Import torch and wake what is slow at its first use, so that it does not count as the work's time.
+
+    This comes before memory is poisoned, which knows torch only where it is imported. No torch is no error yet.
+    """
+    with contextlib.suppress(ImportError):
+        import torch
+
+        largest_made(lambda x: x + 1, [torch.zeros(3)], {})
+
+
+def to_tensor(array: np.ndarray) -> Any:
+    """A tensor of the same shape, dtype and numbers, with memory of its own."""
+    import torch
+
+    return torch.tensor(array)
+
+
+def named_dtype(text: str) -> Any:
+    """The dtype that "torch.float32" names; any other text as it is."""
+    import torch
+
+    found = getattr(torch, text.removeprefix("torch."), None) if text.startswith("torch.") else None
+    return found if isinstance(found, torch.dtype) else text
+
+
+def storage_bytes(held: Any) -> int:
+    """Bytes of all memory behind the tensors and arrays that an object holds, each piece once, views for the whole."""
+    pieces: dict[int, int] = {}
+    waiting, seen = [held], set()
+    while waiting and len(seen) < MAX_LOOKED_AT:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, (str, bytes, int, float, type, ModuleType)):
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            while isinstance(item.base, np.ndarray):
+                item = item.base
+            pieces[item.__array_interface__["data"][0]] = item.nbytes
+        elif _is_tensor(item):
+            storage = item.untyped_storage()
+            pieces[storage.data_ptr()] = storage.nbytes()
+        else:
+            waiting += _parts(item)
+    return sum(pieces.values())
+
+
+def _parts(item: Any) -> list[Any]:
+    if isinstance(item, dict):
+        return list(item.values())
+    if isinstance(item, FunctionType):
+        return [*(item.__closure__ or ()), *(item.__defaults__ or ())]
+    if isinstance(item, CellType):
+        return [item.cell_contents] if _is_filled(item) else []
+    if isinstance(item, MethodType):
+        return [item.__self__]
+    parts = list(vars(item).values()) if hasattr(item, "__dict__") else []
+    for kind in type(item).__mro__:
+        names = vars(kind).get("__slots__", ())
+        parts += [getattr(item, name, None) for name in ([names] if isinstance(names, str) else names)]
+    if isinstance(item, (list, tuple, set, frozenset)) or type(item).__name__ == "deque":
+        parts += list(item)
+    return parts
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _is_tensor(item: Any) -> bool:
+    import torch
+
+    return isinstance(item, torch.Tensor)
+
+
+def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """[result, bytes]: what the function gives, and the largest memory that a tensor newly made on the way takes."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Watch(TorchDispatchMode):
+        largest = 0
+        given = {item.untyped_storage().data_ptr() for item in tree_leaves((args, kwargs)) if _is_tensor(item)}
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            for item in tree_leaves(made):
+                if isinstance(item, torch.Tensor):
+                    storage = item.untyped_storage()
+                    if storage.data_ptr() not in self.given:
+                        self.largest = max(self.largest, storage.nbytes())
+            return made
+
+    watch = Watch()
+    with watch:
+        result = function(*args, **kwargs)
+    return [result, watch.largest]

@@ -1,0 +1,33 @@
+"""One attention layer, a chunk of tokens and a cache: the step that every longer method is made of.
+
+Letters: B sequences, T new tokens, S tokens held, H query heads, Hkv KV heads, D head dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kvlib.gqa import gqa_attend
+from kvlib.masks import visible
+
+
+def attend_chunk(layer: Any, cache: Any, x: torch.Tensor) -> torch.Tensor:
+    """Attention of the next T tokens over all that the cache holds and themselves: (B, T, width).
+
+    x: (B, T, width).
+    layer: `project_q(x)` -> (B, H, T, D), `project_k(x)` and `project_v(x)` -> (B, Hkv, T, D), none of them turned;
+    `rotate(rows, positions)` turns rows to positions (T,); `project_o(attended)` takes (B, H, T, D).
+    cache: `len(cache)` tokens held; `append(k, v)` -> K and V (B, Hkv, S + T, D), and counts them.
+
+    Keys are kept turned, each once, to its own position. Whatever the tokens are cut into, the outputs are those of the
+    whole sequence at once.
+    """
+    start, T = len(cache), x.shape[1]  # before append, which moves the length on
+    positions = torch.arange(start, start + T)
+    q = layer.rotate(layer.project_q(x), positions)
+    k = layer.rotate(layer.project_k(x), positions)
+    K, V = cache.append(k, layer.project_v(x))  # (B, Hkv, S + T, D) each
+    mask = visible(positions, torch.arange(start + T))  # (T, S + T)
+    return layer.project_o(gqa_attend(q, K, V, mask))
