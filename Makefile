@@ -131,7 +131,7 @@ $(VENV)/.torch-cpu: $(VENV)/.python constraints.txt
 	@echo "Installing torch $(TORCH_VERSION), CPU build."
 	@if $(PIP) install --no-deps $(TORCH_CPU) > $(VENV)/torch.log 2>&1 \
 	  && $(PIP) install -c constraints.txt torch==$(TORCH_VERSION) >> $(VENV)/torch.log 2>&1; then touch $@; else \
-	  echo "No torch (why: $(VENV)/torch.log). Lessons 00 to 02 do without it; tests that need it skip. Try again: make torch"; fi
+	  echo "No torch (why: $(VENV)/torch.log). Lessons 00 to 03 do without it; tests that need it skip. Try again: make torch"; fi
 
 $(VENV)/.torch-cuda: $(VENV)/.python constraints.txt
 	@echo "Installing torch $(TORCH_VERSION), the default build: several gigabytes on Linux."
@@ -143,7 +143,7 @@ $(VENV)/.torch-cuda: $(VENV)/.python constraints.txt
 $(VENV)/.torch-none: $(VENV)/.python
 	@rm -f $(VENV)/.torch-*
 	@$(PIP) uninstall --yes torch 2>/dev/null
-	@echo "torch is left out: lessons 00 to 02 do without it; tests that need it skip."
+	@echo "torch is left out: lessons 00 to 03 do without it; tests that need it skip."
 	@touch $@
 
 # ---- constraints.txt ------------------------------------------------------------------------------------------------

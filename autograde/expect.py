@@ -140,10 +140,9 @@ def _at(finding: Finding, subject: Subject) -> Finding:
 
 def equals(subject: Subject, got: Any, want: Any, *, key: str, fact: str, what: str = "") -> Finding:
     """Whether a plain value, such as a count or a bool, is exactly the right one."""
-    same_kind = isinstance(got, bool) == isinstance(want, bool) and not isinstance(got, Opaque | str | None.__class__)
-    value = got
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(()).item()
+    value = got.reshape(()).item() if isinstance(got, np.ndarray) and got.size == 1 else got
+    same_kind = isinstance(value, bool) == isinstance(want, bool)
+    same_kind = same_kind and not isinstance(value, Opaque | str | None.__class__)
     if same_kind and not isinstance(value, np.ndarray | list | dict) and value == want:
         return held(key, fact)
     return Finding(

@@ -4,16 +4,14 @@
 # **At the end of this lesson you can claim:** *I build the mask of any chunk from positions. I can cut a prompt anywhere,
 # batch rows of different length, keep only a window, and take back rejected tokens, and the logits do not move.*
 #
-# You need lesson 04. It takes about two and a half hours, best in two sittings; the first check turns green within ten
-# minutes.
+# You need lesson 04. It takes two to three hours; the first check turns green within ten minutes.
 #
 # **Letters.** `B` sequences, `T` new tokens, `S` tokens to look at, `H` query heads, `Hkv` KV heads, `D` head dim. A mask
 # is a table of bools: `True` where a query (row) may see a key (column).
 #
 # ## Predict
 #
-# Three tokens are cached. A chunk of two more arrives. Write down the mask: which of the five keys may the first new token
-# see, which the second?
+# Three tokens are cached. A chunk of two more arrives. Which of the five keys may the first new token see, which the second?
 #
 # *Your guess:* 2 rows of 5 ...
 
@@ -31,17 +29,16 @@ torch.set_num_threads(1)  # small tensors: more threads would only wait for each
 # %% [markdown]
 # ## A rectangle, not a square
 #
-# The usual picture of a causal mask is a square with a triangle in it. It shows a whole sequence at once. With a cache,
-# the queries are only the *new* tokens, and the keys are *all*: the mask is a rectangle. Here is what people try first,
-# the first two rows of the triangle:
+# A causal mask is usually drawn as a square with a triangle in it. With a cache, the queries are only the *new* tokens, and
+# the keys are *all*: the mask is a rectangle. Here is what people try first, the first two rows of the triangle:
 
 # %%
 top_left = torch.ones(2, 5, dtype=torch.bool).tril()
 show_mask(top_left, q_positions=[3, 4])
 
 # %% [markdown]
-# Every crossed cell is wrong. The token at position 3 sees only token 0: it has lost its past. The rule has nothing to do
-# with rows and columns. **A query at position p sees the keys at positions 0 to p.** So ask for positions.
+# Every crossed cell is wrong. The token at position 3 sees only token 0: it has lost its past. The rule knows no rows and
+# columns: **a query at position p sees the keys at positions 0 to p.** So ask for positions.
 
 # %% [markdown] card="5.1"
 # **Shapes:** `q_positions` is `(T,)`, `k_positions` is `(S,)`, whole numbers; the result is bool `(T, S)`.
@@ -49,7 +46,6 @@ show_mask(top_left, q_positions=[3, 4])
 # - A query at position p sees the keys at positions 0 to p, its own included. `True` means: may be seen.
 # - Positions come in any order, may have gaps, and need not start at 0. Where a row or column stands says nothing.
 # - A key at position -1 is no token. Nobody sees it. A query that may see no key has a row of `False`.
-# - Bools, not numbers: a mask of numbers would be added to the scores.
 
 
 # %% exercise="5.1"
@@ -84,8 +80,8 @@ picture
 # %% [markdown]
 # ## Experiment: the switch that is wrong
 #
-# PyTorch's attention has a switch, `is_causal=True`. It draws the triangle from the top left. How wrong is that? The same
-# five tokens, attended by the last `T` of them:
+# PyTorch's attention has a switch, `is_causal=True`, which draws the triangle from the top left. The last `T` of five tokens
+# look at all five:
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -100,13 +96,12 @@ for T in (5, 4, 3, 2, 1):
 print("with T = 1 it returns the value of token 0:", torch.equal(switch[:, :, 0], v[:, :, 0]))
 
 # %% [markdown]
-# With all five at once it is right, so a test without a cache passes. With a cache it is wrong at every size.
+# With all five at once it is right, so a test without a cache passes. With a cache it is always wrong.
 #
 # ## A position is a number of tokens
 #
-# The second thing a chunk must get right is where its tokens stand. **Rotary positions** (RoPE) turn each query and key by
-# an angle that grows with its position. A score then depends only on how far apart the two are. Feature `i` is paired with
-# feature `i + D/2`, and the pair is turned by `position * base ** (-2 i / D)`:
+# A chunk must also know where its tokens stand. **Rotary positions** (RoPE) turn each query and key by an angle that grows
+# with its position, so that a score depends only on how far apart the two are. A pair of features $(a, b)$ becomes
 #
 # $$a' = a \cos\theta - b \sin\theta, \qquad b' = a \sin\theta + b \cos\theta.$$
 
@@ -141,27 +136,28 @@ def rope(x, positions, base):
 # %% [markdown]
 # ## A chunk through one layer
 #
-# Now all of it together. The new tokens stand *after* those that the cache holds. Their keys are turned once, before they
-# are stored, and never again: a token does not move when others arrive.
+# Now all of it together. The new tokens stand *after* those held. Their keys are turned once, before they are stored, and
+# never again: a token does not move when others arrive.
 
 # %% [markdown] card="5.3"
-# **Shapes:** `x` is `(B, T, width)`, the next `T` tokens of `B` sequences; the result is `(B, T, width)`.
+# **Shapes:** `x` is `(B, T, width)`, and so is the result. The docstring names the pieces.
 #
-# - `layer.project_q(x)` is `(B, H, T, D)`, `project_k(x)` and `project_v(x)` are `(B, Hkv, T, D)`, none of them turned.
-#   `layer.rotate(rows, positions)` turns rows to positions `(T,)`. `layer.project_o(attended)` takes `(B, H, T, D)`.
-#   The layer has `num_heads`, `num_kv_heads`, `head_dim` and `width`; any layer will do, so take the sizes from it.
-# - `len(cache)` is the number of tokens held. `K, V = cache.append(k, v)` keeps `T` more, counts them, and returns all so
-#   far, `(B, Hkv, S + T, D)`.
-# - The outputs are those of the whole sequence at once, however it is cut. Attention alone: nothing is added to them.
+# - The outputs are those of the whole sequence at once, however it is cut. Nothing is added to them.
 # - The cache holds each key turned once, to its absolute position (the first token is at 0), and each value as it was
 #   projected. Each token goes through each of the four projections once.
-#
-# `gqa_attend(q, K, V, mask)` of lesson 04 is there.
+# - Any layer will do: take the sizes from it. `gqa_attend(q, K, V, mask)` of lesson 04 is there.
 
 
 # %% exercise="5.3"
 def attend_chunk(layer, cache, x):
-    """A chunk of T new tokens through one attention layer."""
+    """A chunk of T new tokens through one attention layer.
+
+    layer.project_q(x): (B, H, T, D); layer.project_k(x), project_v(x): (B, Hkv, T, D); none of them turned.
+    layer.rotate(rows, positions): the rows, turned to positions (T,).
+    layer.project_o(attended): (B, H, T, D) to (B, T, width).
+    layer.num_heads, layer.num_kv_heads, layer.head_dim, layer.width: its sizes.
+    len(cache): tokens held. cache.append(k, v): keeps T more, and returns (K, V), all so far, (B, Hkv, S + T, D).
+    """
     ### BEGIN SOLUTION
     start, T = len(cache), x.shape[1]
     positions = torch.arange(start, start + T)
@@ -180,23 +176,24 @@ def attend_chunk(layer, cache, x):
 # %% [markdown]
 # ## A long prompt in pieces
 #
-# A prompt of 100,000 tokens at once would block everybody else, and its scores alone would fill the memory. So engines
-# push it through in chunks: **chunked prefill**. Since `attend_chunk` is right for every split, this is only
-# bookkeeping. Bookkeeping is where the last tokens get lost.
+# A prompt of 100,000 tokens at once would block everybody else, so engines push it through in chunks: **chunked prefill**.
+# Since `attend_chunk` is right for every split, this is only bookkeeping. That is where the last tokens get lost.
 
 # %% [markdown] card="5.4"
 # **Shapes:** `tokens` is `(B, T)`, at least one token long; the result is `(B, T, vocab)`, the logits of all positions.
 #
-# - `step(next_tokens)` takes the next `(B, t)` tokens and returns their logits `(B, t, vocab)`. It keeps a cache of its own:
-#   what it was given, it has.
 # - No call has more than `chunk_size` tokens, and none is empty. Every token goes in once, in order, in as few calls as
 #   possible. One chunk may be shorter; nothing is padded.
-# - A `chunk_size` above `T` is fine. Below 1 it is a `ValueError`, before any call of `step`.
+# - A `chunk_size` below 1 is a `ValueError`, before any call of `step`.
 
 
 # %% exercise="5.4"
 def prefill(step, tokens, chunk_size):
-    """Logits of all positions, from calls of at most chunk_size tokens."""
+    """Logits of all positions, from calls of at most chunk_size tokens.
+
+    step(next_tokens): takes the next (B, t) tokens, returns their logits (B, t, vocab), and keeps what it was given in a
+    cache of its own.
+    """
     ### BEGIN SOLUTION
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
@@ -213,18 +210,25 @@ def prefill(step, tokens, chunk_size):
 # ## Rows of different length
 #
 # A batch is a rectangle of tokens, but prompts differ in length, so short rows are **padded**, on the left or on the right.
-# Padding is not a token: it has no position, it is not stored, and nobody sees it. Two rows, the second padded on the left:
-#
-# | column | 0 | 1 | 2 | 3 |
-# |---|---|---|---|---|
-# | row 0: position | 0 | 1 | 2 | 3 |
-# | row 1: position | -1 | -1 | 0 | 1 |
-#
-# The column is not the position. After some steps, one row has finished and others go on: from then on all it gets is
-# padding. So every row needs a length of its own.
+# Padding is no token: it has no position, is not stored, and nobody sees it. Here are two rows, the second padded:
+
+# %%
+real = torch.tensor([[True, True, True, True], [False, False, True, True]])
+print(torch.where(real, real.cumsum(dim=1) - 1, -1))  # positions; -1 for padding
+
+# %% [markdown]
+# The column is not the position. A row that has finished gets nothing but padding while others go on. So every row needs a
+# length of its own.
 
 # %% [markdown] card="5.5"
-# CARD 5.5
+# **Shapes:** `k`, `v` are `(B, Hkv, T, D)`, in float64; `real` is bool `(B, T)`, `True` for a token.
+#
+# - `append` keeps the real tokens, each row packed from its own slot 0. Padding is on the left, on the right, or all of a
+#   row. It is never stored or counted, and may hold anything, NaN too.
+# - `S` may be the longest row or more. Columns come in any order; positions tell, and -1 says that there is no token.
+# - `lengths`, an attribute or a property, holds the tokens of each row, `(B,)`.
+# - When any row has no room for its real tokens: `ValueError`, and nothing changes in any row.
+# - The caller reuses its tensors: keep copies, and leave `k`, `v` and `real` as they are.
 
 
 # %% exercise="5.5"
@@ -240,6 +244,7 @@ class RaggedCache:
         ### END SOLUTION
 
     def append(self, k, v, real):
+        """Returns: (K, V, k_positions), all that the rows hold: (B, Hkv, S, D) twice, and (B, S)."""
         ### BEGIN SOLUTION
         new = self.lengths + real.sum(dim=1)
         if (new > self.max_len).any():
@@ -260,12 +265,16 @@ class RaggedCache:
 #
 
 # %% [markdown]
-# A padded query sees no key at all, and a softmax over nothing is 0/0: **NaN**. Nobody reads that row. But in the next layer
-# it is a key, and $0 \cdot \text{NaN}$ is NaN: one padded row spoils all others. So padded queries must give zeros, and
-# padded keys must not count whatever they hold.
+# A padded query sees no key, and a softmax over nothing is 0/0: **NaN**. Nobody reads that row. But in the next layer it is a
+# key, and $0 \cdot \text{NaN}$ is NaN: one padded row spoils all others.
 
 # %% [markdown] card="5.6"
-# CARD 5.6
+# **Shapes:** `q` is `(B, H, T, D)`; `k`, `v` are `(B, Hkv, S, D)`; positions are `(B, T)` and `(B, S)`, -1 for padding.
+#
+# - Grouped-query attention as in lesson 04. In its own row, a query at position p sees the keys at positions 0 to p, in
+#   whichever columns they stand; some keys may lie after the query.
+# - Padded keys are never seen, whatever `k` and `v` hold there: NaN and infinities too. Padded queries give zeros, also
+#   in a row without any token.
 
 
 # %% exercise="5.6"
@@ -289,14 +298,21 @@ def ragged_attend(q, k, v, q_positions, k_positions):
 # %% [markdown]
 # ## A window, and a ring to hold it
 #
-# Many models let a query see only the last `window` tokens, itself included. Then older rows can go, and the cache stops
-# growing. Token `i` lives in slot `i % window`: the newest takes the place of the one that fell out.
+# Many models let a query see only the last `window` tokens, itself included. Older rows can go, and the cache stops growing.
+# Token `i` lives in slot `i % window`: the newest takes the place of the one that fell out.
 #
-# The trap is a chunk of more than one token. Its *first* query still needs `window - 1` old tokens, and its *last*
-# token would overwrite one of them. So look first, write afterwards.
+# The trap is a chunk of several tokens. Its *first* query still needs `window - 1` old tokens, and its *last* token would
+# overwrite one of them. So look first, write afterwards.
 
 # %% [markdown] card="5.7"
-# CARD 5.7
+# **Shapes:** `k`, `v` are `(B, Hkv, T, D)`, any `T` from 1 on, larger than the window too.
+#
+# - A query at position p sees p - window + 1 to p. `append` returns the last `window - 1` tokens before the chunk, and the
+#   chunk. Each comes once, in any order, with its true position.
+# - Older tokens may come too, at their true positions. Position -1 says: ignore this column.
+# - `len(cache)` is the number of tokens **seen**: the next position.
+# - Between two calls the cache holds at most twice what `window` tokens take. A slice keeps the whole tensor behind it
+#   alive: `.clone()` it. The caller reuses its tensors.
 
 
 # %% exercise="5.7"
@@ -317,6 +333,7 @@ class RingCache:
         ### END SOLUTION
 
     def append(self, k, v):
+        """Returns: (K, V, k_positions), (B, Hkv, S, D) twice and (S,), the same for all rows."""
         ### BEGIN SOLUTION
         new = torch.arange(self.seen, self.seen + k.shape[2])
         result = (torch.cat([self.K, k], 2), torch.cat([self.V, v], 2), torch.cat([self.positions, new]))
@@ -337,17 +354,30 @@ class RingCache:
 # %% [markdown]
 # ## Taking tokens back
 #
-# **Speculative decoding** lets a small model guess a few tokens. The large model checks all guesses in *one* pass,
-# a chunk against a cache, and keeps the guesses that equal its own choices, up to the first that differs. What it had
-# already stored for the others must go. If it stays, the next token sees keys of tokens that were never said.
+# In **speculative decoding** a small model guesses a few tokens. The large one checks them in *one* pass, a chunk against a
+# cache, and keeps those that equal its own choices, up to the first that differs. What it stored for the others must go, or
+# the next token sees keys of tokens that were never said.
 
 # %% [markdown] card="5.8"
-# CARD 5.8
+# - At first both hold all tokens but the last, which has no row yet. The target always does when a round begins; the draft
+#   model may lack one row more, if your own last round left it so.
+# - The draft model proposes `num_drafts` tokens one by one, each its best (`argmax`). The target checks them in **one**
+#   `forward([last, *drafts])`.
+# - Accept drafts from the front as long as each is the target's own choice. Then add the target's own next token, also when
+#   all were accepted.
+# - Afterwards the target holds all tokens but the last, no more and no fewer; the draft model the same, or, when all its
+#   drafts were accepted, one fewer, since it never saw the last. No right row is thrown away.
+# - Push nothing twice: the draft model gets what it lacks and its own drafts, the target the last token and the drafts.
 
 
 # %% exercise="5.8"
 def speculative_round(target, draft, tokens, num_drafts):
-    """One round: the list of tokens, longer by 1 to num_drafts + 1."""
+    """One round.  Returns: all tokens, 1 to num_drafts + 1 more than came in.
+
+    tokens: a list of all n tokens so far.
+    target, draft: models with a cache. forward(list of tokens): holds them too, and returns logits (t, vocab), row i for
+    the token after tokens[i]. truncate(length): keeps the first `length` rows. len(): rows held.
+    """
     ### BEGIN SOLUTION
     drafts, pushed = [], tokens[len(draft) :]
     for _ in range(num_drafts):
@@ -369,3 +399,74 @@ def speculative_round(target, draft, tokens, num_drafts):
 # %% [markdown] hints="5.8"
 #
 
+
+# %% [markdown]
+# ## Experiment: the text looks right
+#
+# The draft model is the target with some noise. Twelve new tokens, four drafts a round: without any cache, as it should be,
+# and with a target that never takes anything back.
+
+# %%
+from kvlib import speculative
+from kvlib.gqa_cache import GQACache
+from kvlib.transformer import Transformer, TransformerConfig
+
+play = mine_or("5.8", speculative.speculative_round)
+config = TransformerConfig(num_layers=2, width=32, num_heads=4, num_kv_heads=2, head_dim=8, hidden=24, vocab_size=8)
+model = Transformer.random(config, torch.Generator().manual_seed(6), torch.float64)
+noise = torch.Generator().manual_seed(1)
+noisy = {name: w + 0.1 * torch.randn(w.shape, generator=noise, dtype=w.dtype) for name, w in model.weights.items()}
+
+
+class Keeps(speculative.CachedModel):
+    """Says that it has cut its cache, and leaves all rows where they are."""
+
+    stale = 0
+
+    def truncate(self, length):
+        self.stale += len(self) - length
+
+    def __len__(self):
+        return len(self.cache) - self.stale
+
+
+def speak(kind):
+    """Tokens, passes of the target, and its logits after the last token."""
+    target = kind(model, GQACache(2, 1, 2, 128, 8, torch.float64))
+    draft = speculative.CachedModel(Transformer(config, noisy), GQACache(2, 1, 2, 128, 8, torch.float64))
+    tokens = [1, 4, 2]
+    for each in (target, draft):
+        each.forward(tokens[:-1])
+    while len(tokens) < 15:
+        tokens = play(target, draft, tokens, 4)
+    return tokens, target.passes - 1, target.forward(tokens[-1:])[-1]
+
+
+alone = [1, 4, 2]
+for _ in range(12):
+    alone.append(int(model.logits(torch.tensor([alone]))[0, -1].argmax()))
+print("one by one      ", alone[3:])
+for name, kind in (("takes back", speculative.CachedModel), ("keeps all rows", Keeps)):
+    said, passes, logits = speak(kind)
+    error = (logits - model.logits(torch.tensor([said]))[0, -1]).abs().max()
+    print(f"{name:<16} {said[3:15]}, {passes} passes, logits off by {error:.6f}")
+
+# %% [markdown]
+# All three say the same, so a test that compares text sees nothing. The logits tell. On a longer text, or with sampling, so
+# will the words.
+
+# %% [markdown]
+# ## Explain
+#
+# 1. A cache is right for a prompt at once and then token by token. Which mistake of this lesson can still be in it?
+# 2. Why does a padded row spoil others only from the second layer on?
+#
+# *Write here, in your own words. Nobody grades it.*
+
+# %% [markdown]
+# ## Recall
+#
+# **Tomorrow:** four tokens are held, and three come. Write down the mask.
+#
+# **Next week:** a window of 4 holds tokens 6 to 9, and three more arrive. Which old tokens must they still see, and which
+# slots do they take?

@@ -44,7 +44,9 @@ def test_holds_no_tests_and_no_solutions(wheel):
 
 def test_says_what_it_is(wheel, project):
     [entry] = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
-    assert "autograde = autograde.cli:main" in wheel.read(entry).decode()
+    scripts = wheel.read(entry).decode()
+    assert "autograde = autograde.cli:main" in scripts
+    assert "kvlib = kvlib.cli:main" in scripts
     assert entry.startswith(f"kvcache_course-{project['version']}.dist-info/")
     licences = {name.rsplit("/", 1)[1] for name in wheel.namelist() if ".dist-info/licenses/" in name}
     assert licences == {"LICENSE", "LICENSE-PROSE"}

@@ -1,0 +1,40 @@
+"""Figures that lessons quote from papers, held against the fact sheet: nothing in a lesson works them out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FACTS = {row["id"]: row["figure"] for row in json.loads((ROOT / "tests/data/facts_f.json").read_text(encoding="utf-8"))}
+LESSON = (ROOT / "solutions/04-torch-gqa-cache.py").read_text(encoding="utf-8")
+
+
+def cells(who: str) -> list[str]:
+    """The cells of the row of the published table that begins with this name."""
+    [row] = [line for line in LESSON.splitlines() if line.startswith(f"# | {who}")]
+    return [cell.strip() for cell in row.strip("# |").split("|")]
+
+
+def test_what_shazeer_measured():
+    fact = FACTS["F4.speed"]
+    _, mha, gqa, mqa = cells("Shazeer 2019")
+    assert mha == f"{fact['mha_us']} µs, {fact['mha_bleu']}"
+    assert (gqa, mqa) == ("", f"{fact['mqa_us']} µs, {fact['mqa_bleu']}")
+
+
+def test_what_ainslie_measured():
+    fact = FACTS["F4.uptrained"]
+    _, mha, gqa, mqa = cells("Ainslie et al. 2023")
+    assert mha == f"{fact['mha']}, {fact['mha_s']} s"
+    assert gqa == f"{fact['gqa8']}, {fact['gqa8_s']} s"
+    assert mqa == f"{fact['mqa']}"
+
+
+def test_what_deepseek_measured():
+    fact = FACTS["F4.scratch"]
+    assert cells("DeepSeek-AI 2024")[1:] == [str(fact["mha"]), str(fact["gqa"]), str(fact["mqa"])]
+
+
+def test_the_share_of_further_training():
+    assert f"about {FACTS['F3']['further_training']:.0%} of its original training steps" in LESSON
