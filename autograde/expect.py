@@ -151,7 +151,7 @@ def equals(subject: Subject, got: Any, want: Any, *, key: str, fact: str, what: 
         f"does not hold: {fact}",
         where=what,
         expected=str(want),
-        got=shown_value(got),
+        got="None" if got is None and subject.record[-1].value is not None else shown_value(got),
         events=len(subject.record),
     )
 

@@ -152,7 +152,8 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
         text = f"{error.line or 'your code'} still raises NotImplementedError: write it"
     if key == "raised" and error.line:
         text = f"{text} ({error.line})"
-    return Finding(False, key, text, events=len(subject.record), seen=(error.kind, error.message))
+    where = subject.asked if key == "raised" and error.kind != "Misuse" else ""
+    return Finding(False, key, text, where=where, events=len(subject.record), seen=(error.kind,))
 
 
 def _stopped(exercise: Exercise, stop: TimeUp | WorkStopped) -> Finding:

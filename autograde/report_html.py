@@ -55,7 +55,7 @@ def _stages(verdict: Verdict) -> str:
             f'<span style="margin-right:1.4em;white-space:nowrap"><span style="color:{colour}">{sign} {word}</span> '
             f"{escape(outcome.stage.name)}</span>"
         )
-    return f"<div>{''.join(items)}</div>"
+    return f"<div>{' '.join(items)}</div>"  # a space, or the line would have no place to break
 
 
 def _failure(name: str, finding: Finding) -> str:

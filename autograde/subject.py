@@ -18,6 +18,7 @@ from autograde.host import Host
 from autograde.value import Handle, Lent, plain
 
 MAX_ASKED = 4096  # numbers and letters in the arguments of one call into a lent object: lessons need a hundredth
+MAX_CALL = 90  # letters of a call in words
 MAX_MESSAGE = 300  # letters of the message of what a lent object raised
 
 
@@ -75,6 +76,7 @@ class Subject(ABC):
     def __init__(self, tensors: bool = False) -> None:
         self.tensors = tensors
         self.record: list[Event] = []
+        self.asked = ""  # the newest call, in words
         self._lent: list[Trusted] = []
 
     # What a stage may ask for.
@@ -149,6 +151,7 @@ class Subject(ABC):
             "value": plain(value),
             "tensors": self.tensors,
         }
+        self.asked = call_text(name, args, kwargs or {}) if op in ("run", "new", "call", "largest") else ""
         reply = self._send(request)
         label = f"{op} {name}" if name else op
         if "raised" in reply:
@@ -198,6 +201,21 @@ class Subject(ABC):
         if kind is dict:
             return {key: self._returned(item) for key, item in tree.items()}
         return self._lent[tree.id].target if kind is Lent else tree
+
+
+def call_text(name: str | None, args: tuple, kwargs: dict) -> str:
+    """A call in a few words: "append(0, (2, 2, 3, 4))", where arrays are told by their shapes."""
+    said = [_argument(value) for value in args] + [f"{key}={_argument(value)}" for key, value in kwargs.items()]
+    text = f"{name or ''}({', '.join(said)})"
+    return text if len(text) <= MAX_CALL else f"{text[: MAX_CALL - 4]} ..)"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(tuple(value.shape))
+    if isinstance(value, Handle | Trusted) or callable(value):
+        return "..."
+    return ascii(value)
 
 
 def _size(tree: Any) -> int:

@@ -71,7 +71,8 @@ def film_ring(make: Callable[..., Any], window: int = 4, chunks: Sequence[int] =
     ring, frames, held = make(window, 1, 1, 2), [], 0
     for size in chunks:
         tokens = range(held, held + size)
-        rows = torch.tensor([float(token + 1) for token in tokens]).view(1, 1, size, 1).expand(1, 1, size, 2)
+        numbers = torch.tensor([float(token + 1) for token in tokens], dtype=torch.float64)
+        rows = numbers.view(1, 1, size, 1).expand(1, 1, size, 2)
         K, V, positions = ring.append(rows.clone(), -rows)
         places = torch.as_tensor(positions).tolist()
         told = [(token, place) for token, place in zip(_tokens_in(K, V), places, strict=True) if place >= 0]

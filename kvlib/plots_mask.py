@@ -35,7 +35,7 @@ def show_mask(mask: Any, q_positions: Any, k_positions: Any = None, window: int 
         wanted = f"bool of shape ({len(queries)}, {len(keys)}), one row for each query, one column for each key"
         raise ValueError(f"the mask must be {wanted}; got {cells.dtype} of shape {cells.shape}")
     right = right_mask(queries, keys, window)
-    figure = new_figure(width=max(7.0, 0.8 * len(keys) + 3.0), height=0.42 * len(queries) + 2.2)
+    figure = new_figure(width=max(7.0, 0.8 * len(keys) + 3.0), height=0.55 * len(queries) + 1.4)
     yours, wanted = figure.subplots(1, 2)
     _draw(yours, f"this mask: {_wrong(cells, right)}", cells, cells != right, queries, keys)
     _draw(wanted, "the right one", right, np.zeros_like(right), queries, keys)

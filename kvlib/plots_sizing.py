@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kvlib.figure import BLUE, GREY, RED, described, new_figure
+from kvlib.figure import BLUE, GREY, ORANGE, RED, described, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 GB = 10**9
 MOST_BOXES = 200
+MARKS = "osD^vP*X"
 
 
 def draw_budget(gpu_bytes: int, weight_bytes: int, reserve_bytes: int, sequence_bytes: int) -> Figure:
@@ -97,7 +98,7 @@ def draw_roofline(peak_flops: float, bandwidth: float, intensities: Mapping[str,
     """
     ridge = peak_flops / bandwidth
     low, high = min([*intensities.values(), ridge]) / 4, max([*intensities.values(), ridge]) * 8
-    figure = new_figure(width=8.5, height=4.8)
+    figure = new_figure(width=8.5, height=4.4 + 0.25 * len(intensities))
     axes = figure.subplots()
     axes.loglog([low, ridge, high], [low * bandwidth, peak_flops, peak_flops], color="black", linewidth=2.5)
     axes.axvline(ridge, color=GREY, linestyle=":")
@@ -105,21 +106,21 @@ def draw_roofline(peak_flops: float, bandwidth: float, intensities: Mapping[str,
     sentences = [
         f"Roofline of a device with {peak_flops:.3g} FLOP/s and {bandwidth:.3g} bytes/s; its ridge is {ridge:.0f}."
     ]
-    marks = "os^Dv*"
+    # Work of equal intensity lies on one point, so the marks shrink and change their filling: all of them can be seen.
     for number, (name, intensity) in enumerate(intensities.items()):
         reached = min(peak_flops, intensity * bandwidth)
         side = "memory" if intensity < ridge else "compute"
-        axes.plot(intensity, reached, marks[number % len(marks)], color=BLUE, markersize=10, markeredgecolor="black")
-        label = f"{name}\n{_short(intensity)} FLOP/byte, {reached / peak_flops:.1%} of the peak"
-        above = intensity > ridge  # where there is room
-        place = {"xytext": (0, 12), "ha": "center", "va": "bottom"} if above else {"xytext": (12, -14), "va": "top"}
-        axes.annotate(label, (intensity, reached), textcoords="offset points", **place)
         share = f"at most {reached / peak_flops:.1%} of the peak"
+        size, face = max(7.0, 16.0 - 2.5 * number), (BLUE, "white", ORANGE)[number % 3]
+        style = {"markersize": size, "markerfacecolor": face, "markeredgecolor": "black", "linestyle": "none"}
+        label = f"{name}: {_short(intensity)} FLOP/byte, {share}"
+        axes.plot(intensity, reached, MARKS[number % len(MARKS)], label=label, **style)
         sentences.append(f"{name}: {_short(intensity)} FLOP per byte, bound by {side}, {share}.")
+    figure.legend(loc="outside lower left", frameon=False)
     axes.set_title("What the device can reach", loc="left")
     axes.set_xlabel("arithmetic intensity, FLOP per byte moved")
     axes.set_ylabel("FLOP/s at most")
-    axes.set_ylim(low * bandwidth, peak_flops * 8)
+    axes.set_ylim(low * bandwidth, peak_flops * 3)
     axes.grid(which="major", color="#E0E0E0")
     _clean(axes, "top", "right")
     return described(figure, " ".join(sentences))

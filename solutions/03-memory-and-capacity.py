@@ -66,7 +66,7 @@ def kv_bytes(num_layers, num_kv_heads, head_dim, seq_lens, bytes_per_element):
 # Vendors print GB. Tools that allocate memory count in GiB, and often write GB too. How far apart are they?
 
 # %%
-print(f"80 GB are {80 * GB / GiB:.1f} GiB; 14 GB are {14 * GB / GiB:.3f} GiB")
+print(f"80 GB are {80 * GB / GiB:.1f} GiB; 7 billion weights of 2 bytes, 14 GB, are {14 * GB / GiB:.3f} GiB")
 print(f"a GiB is {GiB / GB - 1:.1%} more than a GB, a TiB {2**40 / 10**12 - 1:.1%} more than a TB")
 
 # %% [markdown]
@@ -124,10 +124,10 @@ print("hidden_size / num_attention_heads:", gemma["hidden_size"] / gemma["num_at
 # **Returns** a dict with `num_layers`, `num_kv_heads` and `head_dim`. `config` must not be changed.
 #
 # - `model_type` `"llama"`, `"mistral"`, `"qwen2"`, `"gemma2"`: fields `num_hidden_layers`, `num_attention_heads`,
-#   `num_key_value_heads`; if that is missing or `None`, as many as query heads. `head_dim`; if that is missing or
-#   `None`, `hidden_size` over query heads, which is not looked at otherwise.
+#   `num_key_value_heads`; if that is missing or `None`, as many as query heads. `head_dim`; only if that is missing or
+#   `None`, `hidden_size` over query heads.
 # - `"gpt2"`: fields `n_layer`, `n_head`, `n_embd`; a KV head for each head.
-# - `ValueError`: any other or no `model_type`, a needed field that is missing, a division that leaves a rest where
+# - `ValueError`: any other or no `model_type`, a needed field that is missing or `None`, a division with a remainder where
 #   `head_dim` must be worked out, fewer than 1 KV head, KV heads that do not divide the query heads.
 
 
@@ -212,7 +212,7 @@ for name, config in models.items():
 # |---|---|---|
 # | `"full"` | `num_kv_heads`, `head_dim` | keys and values of every token |
 # | `"window"` | the same and `window` | keys and values of the last `window` tokens |
-# | `"latent"` | `kv_lora_rank`, `qk_rope_head_dim` | so many numbers, added up, for each token: not twice, not for each head |
+# | `"latent"` | `kv_lora_rank`, `qk_rope_head_dim` | the sum of both numbers, once for each token, not for each head |
 # | `"state"` | `state_bytes` | bytes already, whatever the tokens |
 # | `"shared"` | | nothing |
 #
@@ -360,7 +360,6 @@ def sequences_that_fit(
 # ## Experiment: three budgets
 #
 # Three recipes, each with other assumptions: your prediction; 90% of 80 GB, less 4 GB on each GPU; a pool of 24 GiB.
-# Weights are counted from the config, two bytes each.
 
 
 # %%
@@ -395,13 +394,14 @@ print("\n24 GiB, 2 GiB reserve, 7e9 weights:", fit(24 * GiB, weights, 2 * GiB, *
 # %%
 from kvlib import plots_sizing
 
-plots_sizing.draw_budget(72 * GB, weights_of(small), 4 * GB, count(*shape_of(small), [8192], 2))
+plots_sizing.draw_budget(80 * GB, weights_of(small), 8 * GB + 4 * GB, count(*shape_of(small), [8192], 2))
 
 # %% [markdown]
 # ## How fast can a decode step be?
 #
-# To make one token, the GPU must fetch every weight and every cached key and value. A batch shares one fetch of the
-# weights, but each sequence brings its own cache. Bytes over bandwidth is a time that no kernel can beat.
+# To make one token, the GPU fetches every weight and every cached key and value. A batch shares one fetch of the weights,
+# but each sequence brings its own cache. Bytes over bandwidth is a time that no kernel can beat. (Of
+# the table that looks tokens up, a few percent, single rows would do; we count it.)
 
 # %% [markdown] card="3.7"
 # **Units:** bytes, and bytes per second. `kv_bytes_per_token` is the whole model's, K and V. `seq_lens` lists the
@@ -451,7 +451,8 @@ for kv_heads in (40, 8):
 
 # %% [markdown]
 # With 40 KV heads, a step for 64 sequences takes three times as long as for one, and makes 64 times the tokens. At 256
-# it reads cache for the most part, and does not fit. With 8 KV heads all rows fit, and every step is shorter.
+# it reads mostly cache, and does not fit. With 8 all rows fit, and every step is shorter, also because the projections of
+# keys and values shrink.
 
 # %%
 found = [steps[40, batch] for batch in (1, 64, 256)]
@@ -462,7 +463,7 @@ plots_sizing.draw_latency_throughput((1, 64, 256), [seconds for seconds, _ in fo
 #
 # A GPU also has a top speed of arithmetic. It fetches and computes at once, so the longer of the two times is the
 # bound. The work's FLOP over its bytes is its **intensity**. The GPU's FLOP/s over its bandwidth is the **ridge**.
-# Below it, the arithmetic waits for memory.
+# Below it, arithmetic waits for memory.
 
 # %% [markdown] card="3.8"
 # **Units:** FLOP, bytes, FLOP/s, bytes/s, all above 0. `binds` is the text `"memory"` or `"compute"`: what takes
@@ -514,8 +515,8 @@ for name, (intensity, _, seconds, binds) in placed.items():
 plots_sizing.draw_roofline(h100.flops, h100.bandwidth, {name: found[0] for name, found in placed.items()})
 
 # %% [markdown]
-# A larger batch lifts the MLP towards the ridge. Not so decode attention: more sequences bring more queries *and* more
-# cache. Sharing keys and values helps: lesson 04.
+# A larger batch lifts the MLP, but not decode attention: more sequences bring more queries *and* more cache. Sharing keys
+# and values helps: lesson 04.
 #
 # ## What the user feels
 #

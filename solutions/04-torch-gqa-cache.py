@@ -5,11 +5,11 @@
 # attention that copies no keys, one buffer for all layers that refuses what does not fit, and a forward pass whose logits
 # equal full recomputation, whatever the tokens are cut into.*
 #
-# You need lessons 02 and 03. It takes about two hours; the first check turns green within fifteen minutes. Arrays are now
+# You need lessons 02 and 03. It takes two to three hours; the first check turns green within fifteen minutes. Arrays are now
 # PyTorch tensors; a CPU is enough.
 #
 # **Letters.** `B` sequences, `T` new tokens, `S` tokens held, `L` layers, `H` query heads, `Hkv` KV heads, `G = H // Hkv`
-# query heads to a KV head, `D` numbers in one head.
+# query heads to a KV head, `D` numbers in one head, `s` bytes of one number.
 #
 # ## Predict
 #
@@ -101,8 +101,8 @@ def kv_head(h, num_heads, num_kv_heads):
 # **Shapes:** `q` is `(B, H, T, D)`, `k` and `v` are `(B, Hkv, S, D)`; the result is `(B, H, T, D)`. `mask` is `(T, S)` of
 # bools, `True` where the query may see the key; every query may see at least one.
 #
-# - No tensor made on the way may be as large as `k` repeated for all `H` heads. Views cost nothing; the check measures
-#   memory.
+# - No copy of `k` or `v` for each query head. Views cost nothing. The check measures the largest tensor made on the way,
+#   with `T` far below `D`, so that scores are small. (PyTorch has a line for all of it. Write your own once.)
 # - Scores are divided by the square root of `D`. The arguments must not be changed.
 
 
@@ -143,9 +143,9 @@ def gqa_attend(q, k, v, mask):
 #     for each layer:  K, V = cache.append(layer, k, v)    # stores, and shows everything so far
 #     once, at the end:       cache.advance(T)             # now the tokens count
 #
-# A second gain: when a pass fails half-way, nothing was counted, and running it again writes over what it left.
+# And when a pass fails half-way, nothing was counted, and running it again writes over what it left.
 #
-# All memory is taken at the start, because an engine plans with it. Now watch torch do the dishonest thing, three times:
+# All memory is taken at the start, because an engine plans with it. Now watch torch do three things in silence:
 
 # %%
 K = torch.zeros(1, 1, 2, 3)
@@ -163,11 +163,11 @@ print(K[0, 0, 0, 0].item())
 # - `len(cache)` is the number of tokens held by each sequence. Only `advance(n)` and `reset()` change it.
 # - A second `append` to a layer before `advance` writes over the first, also when it brings fewer tokens.
 # - `can_append(n)` says whether `n` more tokens fit: `True` or `False`.
-# - **`ValueError`, and nothing changes:** not all `T` tokens fit; any axis is wrong; `k` and `v` are not alike; another
-#   dtype than the cache's; a layer that is not in `0..num_layers-1`; `advance(n)` with `n < 0` or beyond `max_len`.
-# - All memory is taken in `__init__` and stays: `2 * L * B * Hkv * max_len * D` elements of `dtype`. `nbytes`, an
-#   attribute or a property, gives its bytes.
-# - The caller may reuse its tensors. `reset()` makes the length 0.
+# - **`ValueError`, and nothing changes:** not all `T` tokens fit; not four axes, or another `B`, `Hkv` or `D`; `k` and `v`
+#   are not alike; another dtype than the cache's; a layer that is not in `0..num_layers-1`; `advance(n)` with `n < 0` or beyond `max_len`.
+# - All memory is taken in `__init__` and stays: `2 * L * B * Hkv * max_len * D` elements of `dtype`. `nbytes` gives its
+#   bytes (for a plain attribute, delete the stub of the property).
+# - The caller may reuse its tensors: store copies. `reset()` makes the length 0.
 
 
 # %% exercise="4.3"
@@ -341,8 +341,8 @@ for partition in ([7], [1] * 7, [3, 1, 1, 1, 1], [3, 2, 2]):
     print(f"{partition!s:22}  {errors[0]:>10.6f}  {errors[1]:>13.6f}")
 
 # %% [markdown]
-# Three ways out of four see nothing. The mask is wrong only when several tokens come *and* some are held: a long prompt
-# in portions.
+# Three of the four partitions cannot show the wrong mask. It is wrong only when several tokens come *and* some are held: a
+# long prompt in portions.
 #
 # ## Experiment: what it saves
 #
@@ -435,6 +435,7 @@ pool = mine_or("4.5", gqa.mean_pool_kv)
 # %%
 many = Transformer.random(TransformerConfig(num_kv_heads=8, **sizes), torch.Generator().manual_seed(0))
 before = many.logits(prompt)  # (1, 64, 1000)
+print(f"logits reach from {before.min():.1f} to {before.max():.1f}")
 for Hkv in (8, 4, 2, 1):
     weights = {name: pool(w, 8, Hkv) if name.endswith((".k", ".v")) else w for name, w in many.weights.items()}
     after = Transformer(TransformerConfig(num_kv_heads=Hkv, **sizes), weights).logits(prompt)
@@ -443,7 +444,7 @@ for Hkv in (8, 4, 2, 1):
     print(f"Hkv = {Hkv}: {error:.2f} off on average, same best token at {same} of 64 positions")
 
 # %% [markdown]
-# Random heads have nothing in common, so this is the worst case. But pooling is only where the recipe *begins*: then the
+# Random heads have nothing in common: the worst case. But pooling is only where the recipe *begins*: then the
 # model is trained further, for about 5% of its original training steps. Published results, which hold in their setting:
 #
 # | who, and on what | MHA | GQA, 8 KV heads | MQA |

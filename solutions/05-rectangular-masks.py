@@ -4,7 +4,7 @@
 # **At the end of this lesson you can claim:** *I build the mask of any chunk from positions. I can cut a prompt anywhere,
 # batch rows of different length, keep only a window, and take back rejected tokens, and the logits do not move.*
 #
-# You need lesson 04. It takes two to three hours; the first check turns green within ten minutes.
+# You need lesson 04. It takes two to three hours; the first check turns green within fifteen minutes.
 #
 # **Letters.** `B` sequences, `T` new tokens, `S` tokens to look at, `H` query heads, `Hkv` KV heads, `D` head dim. A mask
 # is a table of bools: `True` where a query (row) may see a key (column).
@@ -33,18 +33,17 @@ torch.set_num_threads(1)  # small tensors: more threads would only wait for each
 # the keys are *all*: the mask is a rectangle. Here is what people try first, the first two rows of the triangle:
 
 # %%
-top_left = torch.ones(2, 5, dtype=torch.bool).tril()
-show_mask(top_left, q_positions=[3, 4])
+print(torch.ones(2, 5, dtype=torch.int).tril())
 
 # %% [markdown]
-# Every crossed cell is wrong. The token at position 3 sees only token 0: it has lost its past. The rule knows no rows and
-# columns: **a query at position p sees the keys at positions 0 to p.** So ask for positions.
+# The token at position 3 would see only token 0: it has lost its past. The rule knows no rows and columns: **a query at
+# position p sees the keys at positions 0 to p.** So ask for positions.
 
 # %% [markdown] card="5.1"
 # **Shapes:** `q_positions` is `(T,)`, `k_positions` is `(S,)`, whole numbers; the result is bool `(T, S)`.
 #
 # - A query at position p sees the keys at positions 0 to p, its own included. `True` means: may be seen.
-# - Positions come in any order, may have gaps, and need not start at 0. Where a row or column stands says nothing.
+# - Positions come in any order, may have gaps, and need not start at 0.
 # - A key at position -1 is no token. Nobody sees it. A query that may see no key has a row of `False`.
 
 
@@ -68,14 +67,12 @@ def visible(q_positions, k_positions):
 #
 
 # %% [markdown]
-# Look at the mask of your prediction, as your function makes it:
+# The mask of your prediction, as your function makes it. Until it passes, the triangle stands in, its wrong cells crossed.
 
 # %%
-if passed("5.1"):
-    picture = show_mask(visible(torch.tensor([3, 4]), torch.arange(5)), q_positions=[3, 4])
-else:
-    picture = "Check 5.1 does not pass yet; come back when it does."
-picture
+triangle = torch.ones(2, 5, dtype=torch.bool).tril()
+mask = visible(torch.tensor([3, 4]), torch.arange(5)) if passed("5.1") else triangle
+show_mask(mask, q_positions=[3, 4])
 
 # %% [markdown]
 # ## Experiment: the switch that is wrong
@@ -98,7 +95,7 @@ print("with T = 1 it returns the value of token 0:", torch.equal(switch[:, :, 0]
 # %% [markdown]
 # With all five at once it is right, so a test without a cache passes. With a cache it is always wrong.
 #
-# ## A position is a number of tokens
+# ## Where the chunk stands
 #
 # A chunk must also know where its tokens stand. **Rotary positions** (RoPE) turn each query and key by an angle that grows
 # with its position, so that a score depends only on how far apart the two are. A pair of features $(a, b)$ becomes
@@ -152,11 +149,12 @@ def rope(x, positions, base):
 def attend_chunk(layer, cache, x):
     """A chunk of T new tokens through one attention layer.
 
-    layer.project_q(x): (B, H, T, D); layer.project_k(x), project_v(x): (B, Hkv, T, D); none of them turned.
+    layer.project_q(x): (B, H, T, D); project_k(x), project_v(x): (B, Hkv, T, D). None is turned.
     layer.rotate(rows, positions): the rows, turned to positions (T,).
     layer.project_o(attended): (B, H, T, D) to (B, T, width).
-    layer.num_heads, layer.num_kv_heads, layer.head_dim, layer.width: its sizes.
-    len(cache): tokens held. cache.append(k, v): keeps T more, and returns (K, V), all so far, (B, Hkv, S + T, D).
+    layer.num_heads, num_kv_heads, head_dim, width: its sizes.
+    len(cache): tokens held.
+    cache.append(k, v): keeps T more; returns (K, V), all so far, each (B, Hkv, S + T, D).
     """
     ### BEGIN SOLUTION
     start, T = len(cache), x.shape[1]
@@ -177,7 +175,7 @@ def attend_chunk(layer, cache, x):
 # ## A long prompt in pieces
 #
 # A prompt of 100,000 tokens at once would block everybody else, so engines push it through in chunks: **chunked prefill**.
-# Since `attend_chunk` is right for every split, this is only bookkeeping. That is where the last tokens get lost.
+# This is only bookkeeping, which is where the last tokens get lost.
 
 # %% [markdown] card="5.4"
 # **Shapes:** `tokens` is `(B, T)`, at least one token long; the result is `(B, T, vocab)`, the logits of all positions.
@@ -191,8 +189,8 @@ def attend_chunk(layer, cache, x):
 def prefill(step, tokens, chunk_size):
     """Logits of all positions, from calls of at most chunk_size tokens.
 
-    step(next_tokens): takes the next (B, t) tokens, returns their logits (B, t, vocab), and keeps what it was given in a
-    cache of its own.
+    step(next_tokens): takes the next (B, t) tokens and returns their logits (B, t, vocab). It has a
+    cache of its own, and keeps what it was given.
     """
     ### BEGIN SOLUTION
     if chunk_size < 1:
@@ -210,7 +208,7 @@ def prefill(step, tokens, chunk_size):
 # ## Rows of different length
 #
 # A batch is a rectangle of tokens, but prompts differ in length, so short rows are **padded**, on the left or on the right.
-# Padding is no token: it has no position, is not stored, and nobody sees it. Here are two rows, the second padded:
+# Padding is no token: it has no position, is not stored, and nobody sees it. Here are two sequences, the second padded:
 
 # %%
 real = torch.tensor([[True, True, True, True], [False, False, True, True]])
@@ -225,7 +223,8 @@ print(torch.where(real, real.cumsum(dim=1) - 1, -1))  # positions; -1 for paddin
 #
 # - `append` keeps the real tokens, each row packed from its own slot 0. Padding is on the left, on the right, or all of a
 #   row. It is never stored or counted, and may hold anything, NaN too.
-# - `S` may be the longest row or more. Columns come in any order; positions tell, and -1 says that there is no token.
+# - What comes back may have its columns in any order: positions tell, and -1 says that there is no token. `S` is at most
+#   `max_len`.
 # - `lengths`, an attribute or a property, holds the tokens of each row, `(B,)`.
 # - When any row has no room for its real tokens: `ValueError`, and nothing changes in any row.
 # - The caller reuses its tensors: keep copies, and leave `k`, `v` and `real` as they are.
@@ -265,8 +264,8 @@ class RaggedCache:
 #
 
 # %% [markdown]
-# A padded query sees no key, and a softmax over nothing is 0/0: **NaN**. Nobody reads that row. But in the next layer it is a
-# key, and $0 \cdot \text{NaN}$ is NaN: one padded row spoils all others.
+# A padded query sees no key, and a softmax over nothing is 0/0: **NaN** by hand, zeros from some kernels. Nobody reads that
+# token. But in the next layer it is a key, and $0 \cdot \text{NaN}$ is NaN: one padded token spoils its whole sequence.
 
 # %% [markdown] card="5.6"
 # **Shapes:** `q` is `(B, H, T, D)`; `k`, `v` are `(B, Hkv, S, D)`; positions are `(B, T)` and `(B, S)`, -1 for padding.
@@ -274,7 +273,7 @@ class RaggedCache:
 # - Grouped-query attention as in lesson 04. In its own row, a query at position p sees the keys at positions 0 to p, in
 #   whichever columns they stand; some keys may lie after the query.
 # - Padded keys are never seen, whatever `k` and `v` hold there: NaN and infinities too. Padded queries give zeros, also
-#   in a row without any token.
+#   in a row without any token. Nothing that is passed in may change.
 
 
 # %% exercise="5.6"
@@ -301,11 +300,11 @@ def ragged_attend(q, k, v, q_positions, k_positions):
 # Many models let a query see only the last `window` tokens, itself included. Older rows can go, and the cache stops growing.
 # Token `i` lives in slot `i % window`: the newest takes the place of the one that fell out.
 #
-# The trap is a chunk of several tokens. Its *first* query still needs `window - 1` old tokens, and its *last* token would
-# overwrite one of them. So look first, write afterwards.
+# The mask gets one more term, $k > q - \text{window}$; here the check applies it. The trap is a chunk of several tokens. Its
+# *first* query still needs `window - 1` old tokens, and its *last* token would overwrite one of them.
 
 # %% [markdown] card="5.7"
-# **Shapes:** `k`, `v` are `(B, Hkv, T, D)`, any `T` from 1 on, larger than the window too.
+# **Shapes:** `k`, `v` are `(B, Hkv, T, D)` in float64, any `T` from 1 on, larger than the window too.
 #
 # - A query at position p sees p - window + 1 to p. `append` returns the last `window - 1` tokens before the chunk, and the
 #   chunk. Each comes once, in any order, with its true position.
@@ -351,32 +350,39 @@ class RingCache:
 # %% [markdown] hints="5.7"
 #
 
+# %%
+from kvlib import rolling_cache
+from kvlib.widgets import explore_ring
+
+explore_ring(mine_or("5.7", rolling_cache.RingCache))
+
 # %% [markdown]
 # ## Taking tokens back
 #
 # In **speculative decoding** a small model guesses a few tokens. The large one checks them in *one* pass, a chunk against a
-# cache, and keeps those that equal its own choices, up to the first that differs. What it stored for the others must go, or
-# the next token sees keys of tokens that were never said.
+# cache, and keeps some of them. What it stored for the others must go, or the next token sees keys of tokens that were never
+# said.
 
 # %% [markdown] card="5.8"
-# - At first both hold all tokens but the last, which has no row yet. The target always does when a round begins; the draft
-#   model may lack one row more, if your own last round left it so.
+# - At first both hold all tokens but the last, which is in no cache yet. The target always does when a round begins; the
+#   draft model may lack one token more, if your own last round left it so.
 # - The draft model proposes `num_drafts` tokens one by one, each its best (`argmax`). The target checks them in **one**
 #   `forward([last, *drafts])`.
 # - Accept drafts from the front as long as each is the target's own choice. Then add the target's own next token, also when
 #   all were accepted.
 # - Afterwards the target holds all tokens but the last, no more and no fewer; the draft model the same, or, when all its
-#   drafts were accepted, one fewer, since it never saw the last. No right row is thrown away.
-# - Push nothing twice: the draft model gets what it lacks and its own drafts, the target the last token and the drafts.
+#   drafts were accepted, one fewer, since it never saw the last. What is right is not thrown away.
+# - Push nothing twice.
 
 
 # %% exercise="5.8"
 def speculative_round(target, draft, tokens, num_drafts):
     """One round.  Returns: all tokens, 1 to num_drafts + 1 more than came in.
 
-    tokens: a list of all n tokens so far.
-    target, draft: models with a cache. forward(list of tokens): holds them too, and returns logits (t, vocab), row i for
-    the token after tokens[i]. truncate(length): keeps the first `length` rows. len(): rows held.
+    tokens: a list of all n tokens so far. target, draft: models with a cache. They have
+    forward(list of tokens): holds them too; returns logits (t, vocab), row i for the token after it,
+    truncate(length): holds only the first `length` tokens,
+    len(): tokens held.
     """
     ### BEGIN SOLUTION
     drafts, pushed = [], tokens[len(draft) :]
@@ -412,10 +418,12 @@ from kvlib.gqa_cache import GQACache
 from kvlib.transformer import Transformer, TransformerConfig
 
 play = mine_or("5.8", speculative.speculative_round)
-config = TransformerConfig(num_layers=2, width=32, num_heads=4, num_kv_heads=2, head_dim=8, hidden=24, vocab_size=8)
+sizes = dict(num_layers=2, width=32, num_heads=4, num_kv_heads=2, head_dim=8, hidden=24)
+config = TransformerConfig(**sizes, vocab_size=8)
 model = Transformer.random(config, torch.Generator().manual_seed(6), torch.float64)
-noise = torch.Generator().manual_seed(1)
-noisy = {name: w + 0.1 * torch.randn(w.shape, generator=noise, dtype=w.dtype) for name, w in model.weights.items()}
+noise, noisy = torch.Generator().manual_seed(1), {}
+for name, w in model.weights.items():
+    noisy[name] = w + 0.1 * torch.randn(w.shape, generator=noise, dtype=w.dtype)
 
 
 class Keeps(speculative.CachedModel):
@@ -453,13 +461,13 @@ for name, kind in (("takes back", speculative.CachedModel), ("keeps all rows", K
 
 # %% [markdown]
 # All three say the same, so a test that compares text sees nothing. The logits tell. On a longer text, or with sampling, so
-# will the words.
+# will the words. (9 passes for 12 tokens: this draft model guesses badly.)
 
 # %% [markdown]
 # ## Explain
 #
 # 1. A cache is right for a prompt at once and then token by token. Which mistake of this lesson can still be in it?
-# 2. Why does a padded row spoil others only from the second layer on?
+# 2. Why does a padded token spoil others only from the second layer on?
 #
 # *Write here, in your own words. Nobody grades it.*
 
@@ -468,5 +476,4 @@ for name, kind in (("takes back", speculative.CachedModel), ("keeps all rows", K
 #
 # **Tomorrow:** four tokens are held, and three come. Write down the mask.
 #
-# **Next week:** a window of 4 holds tokens 6 to 9, and three more arrive. Which old tokens must they still see, and which
-# slots do they take?
+# **Next week:** a window of 4 holds tokens 6 to 9, and three more arrive. Which old ones must they see?

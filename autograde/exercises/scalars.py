@@ -80,7 +80,10 @@ def refused(subject: Subject, *args: Any, key: str, what: str) -> Finding:
             return held(key, f"{what} is refused")
         fact, given = f"{what} must be refused with ValueError; your code raised something else", str(error)[:80]
     else:
-        fact, given = f"{what} must be refused; your code accepted it", f"{shown(got)} is returned"
+        fact, given = (
+            f"{what} must be refused; your code accepted it",
+            f"{'None' if got is None else shown(got)} is returned",
+        )
     return Finding(False, key, fact, expected="ValueError is raised", got=given, events=len(subject.record))
 
 

@@ -18,6 +18,8 @@ def assumptions(
         "Every sequence holds the full context. Blocks are not shared between sequences.",
         "Times are lower bounds: bytes over bandwidth or FLOP over the dense peak, whichever takes longer.",
     ]
+    if model.tables:
+        said.append("A step reads all weights but the tables that tokens are looked up in: a row of those is nothing.")
     if model.max_positions is not None and context > model.max_positions:
         said.append(f"The context is longer than the {model.max_positions:,} positions that the config allows.")
     if weights.bits < 16:

@@ -44,13 +44,15 @@ def weights(model: Architecture, fmt: Format) -> int:
 
 
 def read_weights(model: Architecture, fmt: Format, batch: int) -> int:
-    """Bytes of weights that a decode step reads: all, but of the experts those that some token of the batch visits.
+    """Bytes of weights that a decode step reads: no tables, and of the experts those that some token visits.
 
-    Tokens choose experts as by lot: one expert is left alone by all of them with probability (1 - visited/experts)^B.
+    A table gives one row for each token, which is nothing beside the rest. Tokens choose experts as by lot: one expert
+    is left alone by all of them with probability (1 - visited/experts)^B.
     """
     routed = fmt.row_bytes(model.routed) if model.routed else 0
     left_alone = (1 - model.visited / model.num_experts) ** batch
-    return weights(model, fmt) - round(routed * left_alone)
+    tables = model.tables * (max(fmt.bits, 16) // 8)
+    return weights(model, fmt) - tables - round(routed * left_alone)
 
 
 def attention_flops(model: Architecture, context: int) -> int:

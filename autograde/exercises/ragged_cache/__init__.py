@@ -124,14 +124,16 @@ def rows_go_on(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("full", why="Room is counted row by row, in real tokens. What does not fit is refused, and no row changes.")
 def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    cache, rows = subject.new(B, HKV, 5, D), Rows(rng)
+    cache, rows = subject.new(B, HKV, 7, D), Rows(rng)
     yield from append(subject, cache, rows, ((1, 1, 1, 1), (0, 0, 1, 1), (0, 0, 0, 1)), "after call 1")
-    yield from append(subject, cache, rows, ((1, 0, 0), (0, 0, 0), (1, 1, 0)), "when row 0 is exactly full")
-    yield from append(subject, cache, rows, ((0,), (1,), (0,)), "when row 0 is full and gets padding")
+    yield from append(subject, cache, rows, ((0,) * 4,) * 3, "after four columns of padding")
+    yield from append(subject, cache, rows, ((0,) * 4, (1,) * 4, (0,) * 4), "when row 1 holds 6 of 7")
+    yield from append(subject, cache, rows, ((1, 1, 1), (0, 0, 0), (0, 1, 1)), "when row 0 is exactly full")
+    yield from append(subject, cache, rows, ((0, 0), (0, 0), (1, 1)), "when row 0 is full and gets padding")
     for what, real in (
         ("one token more for row 0, which is full", ((1,), (1,), (1,))),
-        ("3 tokens for row 2, which has room for 2", ((0, 0, 0), (0, 1, 1), (1, 1, 1))),
-        ("6 tokens for row 1, which has room for 2", ((0,) * 6, (1,) * 6, (0,) * 6)),
+        ("3 tokens for row 2, which has room for 2", ((0, 0, 0), (0, 0, 1), (1, 1, 1))),
+        ("6 tokens for row 1, which has room for 1", ((0,) * 6, (1,) * 6, (0,) * 6)),
     ):
 
         def look() -> None:
@@ -140,7 +142,7 @@ def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
         yield refuses(subject, cache, "append", *rows.chunk(real), key=what, what=what, after=look)
         yield from append(subject, cache, rows, NONE, f"after the refusal of {what}")
-    yield from append(subject, cache, rows, ((0, 0, 0), (1, 1, 0), (0, 1, 1)), "when all rows are exactly full")
+    yield from append(subject, cache, rows, ((0, 0, 0), (1, 0, 0), (0, 1, 1)), "when all rows are exactly full")
     yield from append(subject, cache, rows, ((0, 0), (0, 0), (0, 0)), "when all rows are full and get padding")
 
 

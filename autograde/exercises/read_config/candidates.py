@@ -191,8 +191,8 @@ def gpt2_unknown(config):
 
 def gpt2_with_new_names(config):
     def old(config, need, divide):
-        heads = need(config, "num_attention_heads")
-        return _answer(need(config, "num_hidden_layers"), heads, divide(need(config, "hidden_size"), heads, heads))
+        heads = config["num_attention_heads"]
+        return _answer(config["num_hidden_layers"], heads, divide(config["hidden_size"], heads, heads))
 
     return _read(config, old=old)
 

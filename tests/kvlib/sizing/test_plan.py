@@ -46,15 +46,16 @@ def test_agrees_with_the_plain_answers(name, split, kv_dtype, context, block_siz
     assert plan.kv_bytes_per_token == kv_bytes(*plain.values(), [1], width)
 
 
-def test_a_step_reads_weights_once_and_every_cache_once():
+def test_a_step_reads_weights_once_but_the_input_table_and_every_cache_once():
     config = load_config("llama-3-8b")
     plan = make_plan(config, "H100", context=1000, batch=7)
     lengths = [1000] * 7
-    moved, seconds, rate = decode_step(2 * 8_030_261_248, 131_072, lengths, 3350 * GB)
+    streamed = 8_030_261_248 - 128_256 * 4096
+    moved, seconds, rate = decode_step(2 * streamed, 131_072, lengths, 3350 * GB)
     assert (plan.step_bytes_per_rank, plan.step_seconds) == (moved, seconds)
     assert plan.tokens_per_second == pytest.approx(rate)
     assert plan.tokens_per_second_per_sequence == pytest.approx(rate / 7)
-    flops = 7 * (2 * (8_030_261_248 - 128_256 * 4096) + 4 * 32 * 32 * 128 * 1000)
+    flops = 7 * (2 * streamed + 4 * 32 * 32 * 128 * 1000)
     assert plan.step_flops_per_rank == flops
     assert (plan.intensity, plan.ridge) == roofline(flops, moved, 989e12, 3.35e12)[:2]
     assert plan.binds == "memory bandwidth"
@@ -130,9 +131,16 @@ def test_a_step_reads_the_experts_that_are_visited():
     read = [make_plan(config, "H200", context=16, batch=batch) for batch in (1, 4, 1000)]
     cache = [batch * 16 * 131_072 for batch in (1, 4, 1000)]
     found = [plan.step_bytes_per_rank - each for plan, each in zip(read, cache, strict=True)]
-    assert found[0] == 2 * (model.parameters - model.routed * 6 // 8)
-    assert found[1] == pytest.approx(2 * (model.parameters - model.routed * (6 / 8) ** 4), abs=2)
-    assert found[2] == 2 * model.parameters
+    all_but_the_table = model.parameters - model.tables
+    assert found[0] == 2 * (all_but_the_table - model.routed * 6 // 8)
+    assert found[1] == pytest.approx(2 * (all_but_the_table - model.routed * (6 / 8) ** 4), abs=2)
+    assert found[2] == 2 * all_but_the_table
+
+
+def test_a_tied_table_is_the_head_and_is_read():
+    tied = make_plan(load_config("gemma-2-27b"), "H200", context=16)
+    assert tied.step_bytes_per_rank - 16 * tied.kv_bytes_per_token == tied.weight_bytes
+    assert not any("looked up" in said for said in tied.assumptions)
 
 
 def test_attention_is_counted_by_hand():
