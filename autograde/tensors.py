@@ -7,8 +7,8 @@ tell a careless copy, not a forger.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -19,14 +19,12 @@ MAX_LOOKED_AT = 100_000  # objects, in search of memory
 
 @cache
 def prepare() -> None:
-    """Import torch and wake what is slow at its first use, so that it does not count as the work's time.
+    """Import torch, so that this does not count as the work's time.
 
-    This comes before memory is poisoned, which knows torch only where it is imported. No torch is no error yet.
+    It comes before memory is poisoned, which knows torch only where it is imported. No torch is no error yet.
     """
     with contextlib.suppress(ImportError):
-        import torch
-
-        largest_made(lambda x: x + 1, [torch.zeros(3)], {})
+        import torch  # noqa: F401
 
 
 def to_tensor(array: np.ndarray) -> Any:
@@ -66,8 +64,10 @@ def storage_bytes(held: Any) -> int:
 
 
 def _parts(item: Any) -> list[Any]:
-    if isinstance(item, dict):
+    if isinstance(item, Mapping):
         return list(item.values())
+    if isinstance(item, partial):
+        return [item.func, *item.args, *item.keywords.values()]
     if isinstance(item, FunctionType):
         return [*(item.__closure__ or ()), *(item.__defaults__ or ())]
     if isinstance(item, CellType):
@@ -105,6 +105,10 @@ def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str
     class Watch(TorchDispatchMode):
         largest = 0
         given = {item.untyped_storage().data_ptr() for item in tree_leaves((args, kwargs)) if _is_tensor(item)}
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # nothing is compiled here, and torch would import its compiler to say so: a second and more
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             made = func(*args, **(kwargs or {}))

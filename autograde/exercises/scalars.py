@@ -69,14 +69,19 @@ def parts(got: Any, number: int) -> list[Any] | None:
     return got if isinstance(got, list) and len(got) == number else None
 
 
-def refused(subject: Subject, *args: Any, key: str, what: str) -> Finding:
-    """Whether the learner's function refuses a call with `ValueError`. What it answers instead goes into the record."""
+def refused(subject: Subject, *args: Any, key: str, what: str, message: list[str] | None = None) -> Finding:
+    """Whether the learner's function refuses a call with `ValueError`. What it answers instead goes into the record.
+
+    The exception's words are put into `message`, where a list is given.
+    """
     try:
         got = subject.run(*args)
     except LearnerRaised as error:
         if error.is_a("NotImplementedError"):
             raise
         if error.is_a("ValueError"):
+            if message is not None:
+                message.append(error.message)
             return held(key, f"{what} is refused")
         fact, given = f"{what} must be refused with ValueError; your code raised something else", str(error)[:80]
     else:

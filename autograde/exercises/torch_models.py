@@ -29,6 +29,8 @@ class Shape:
     base: float = 100.0  # a small base, so that a few positions make a difference in every pair of features
 
 
+LONGEST = 1024  # tokens of a mask
+
 Weights = dict[str, np.ndarray]
 
 
@@ -102,6 +104,8 @@ class LentTransformer:
     def mask(self, start: int, num_tokens: int) -> np.ndarray:
         """(T, start + T), True where one of T new tokens may see one of the start + T tokens held with it."""
         start, num_tokens = int(start), int(num_tokens)
+        if start + num_tokens > LONGEST:  # it would cost memory and time here
+            raise ValueError(f"a mask for {start} + {num_tokens} tokens is larger than any of the lesson's")
         return np.arange(start + num_tokens)[None, :] <= np.arange(start, start + num_tokens)[:, None]
 
     def lent(self) -> Trusted:

@@ -186,3 +186,13 @@ def test_declaring_all_exercises_imports_no_torch() -> None:
     """`progress()` in the first lesson knows every exercise; it must not pay seconds for it, or need torch at all."""
     code = "import sys; from autograde.exercises import load; load(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_measuring_does_not_import_the_compiler() -> None:
+    """torch would import some 800 modules, a second and more, at the first tensor that is watched."""
+    code = (
+        "import sys, torch; from autograde.tensors import largest_made; before = set(sys.modules); "
+        "assert largest_made(lambda x: x.repeat(2), [torch.zeros(3)], {})[1] == 24; "
+        "sys.exit(len(set(sys.modules) - before) > 20)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

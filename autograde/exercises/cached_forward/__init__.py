@@ -17,13 +17,15 @@ from autograde.finding import Finding
 from autograde.lazy import Later
 from autograde.subject import Subject
 
-PARTITIONS = ([7], [1] * 7, [3, 1, 1, 1, 1], [3, 2, 2])  # the same seven tokens
+PARTITIONS = ([7], [1] * 7, [3, 1, 1, 1, 1], [3, 2, 2], [1, 4, 2])  # the same seven tokens
 
 
 @stage("first chunk", why="Five tokens at once and an empty cache: all but the cache must be in place.")
 def first_chunk(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    driven = Driven(subject, rng, Shape(num_layers=1), max_len=12)
-    yield from driven.chunks(random_tokens(rng, 5), [5])
+    for heads, kv_heads in ((6, 2), (5, 1), (3, 3)):  # a head dim of 4 would hide a wrong scale: its root is 2
+        shape = Shape(num_layers=1, num_heads=heads, num_kv_heads=kv_heads, head_dim=8)
+        driven = Driven(subject, rng, shape, max_len=12)
+        yield from driven.chunks(random_tokens(rng, 5), [5], f"H={heads}, Hkv={kv_heads}: ")
 
 
 @stage("token by token", why="Each new token must find all that came before it, at the position that follows.")
@@ -57,8 +59,8 @@ def any_chunks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("rows computed", why="Right logits are not enough: a cache is there so that each token is projected once.")
 def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for partition in ([1] * 5, [3, 2]):
-        driven = Driven(subject, rng, Shape(), max_len=7)
+    for num_layers, partition in ((2, [1] * 5), (2, [3, 2]), (3, [5])):
+        driven = Driven(subject, rng, Shape(num_layers=num_layers), max_len=7)
         yield from driven.chunks(random_tokens(rng, 5), partition)
         rows = {(name, layer): count for name in "kvq" for layer, count in enumerate(driven.model.rows(name))}
         for (name, layer), count in rows.items():
@@ -71,7 +73,7 @@ def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
 @stage("no room", why="A chunk that does not fit is refused as a whole; half of it would be half a text.")
 def no_room(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     driven = Driven(subject, rng, Shape(), max_len=7)
-    tokens = random_tokens(rng, 7)
+    tokens = random_tokens(rng, 9)
 
     def too_many(num_tokens: int) -> Iterable[Finding]:
         held = len(driven.cache)
@@ -88,6 +90,9 @@ def no_room(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from driven.chunk(tokens, 5, 7, "after a refusal: ")
     for num_tokens in (1, 2):
         yield from too_many(num_tokens)
+    driven.new_cache(7)
+    yield from too_many(9)  # longer than the whole cache
+    yield from driven.chunk(tokens, 0, 7, "after a refusal: ")
 
 
 EXERCISE = Exercise(

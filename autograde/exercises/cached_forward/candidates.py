@@ -711,3 +711,106 @@ VARIANTS = (
     Variant("one token at a time", one_at_a_time),
     Variant("softmax in float32", Float32Softmax()),
 )
+
+
+# Right in the usual portions and sizes only.
+
+
+class ScaledByKVHeads(Base):
+    def attend(self, q, K, V, mask):
+        G = q.shape[1] // K.shape[1]
+        scores = q @ self.repeat(K, G).transpose(2, 3) / K.shape[1]
+        return self.hide(scores, mask).softmax(dim=-1) @ self.repeat(V, G)
+
+
+class HalfOfD(Base):
+    def scores(self, q, K):
+        return q @ K.transpose(2, 3) / (q.shape[3] / 2)
+
+
+class NewestHiddenOnly(Base):
+    def mask(self, cache, start, T):
+        mask = super().mask(cache, start, T)
+        if start:
+            mask = torch.ones_like(mask)
+            mask[:-1, -1] = False
+        return mask
+
+
+class PromptProjectedTwice(Base):
+    def block(self, cache, layer, block, x, positions, mask):
+        if x.shape[1] > 3:
+            block.qkv(x, positions)
+        return super().block(cache, layer, block, x, positions, mask)
+
+
+class CropsThePrompt(Base):
+    def __call__(self, model, cache, tokens):
+        return super().__call__(model, cache, tokens[:, -cache.max_len :])
+
+
+class CropsThePromptsEnd(Base):
+    def __call__(self, model, cache, tokens):
+        return super().__call__(model, cache, tokens[:, : cache.max_len])
+
+
+MISTAKES += (
+    Mistake(
+        "scaled-by-kv-heads",
+        ScaledByKVHeads(),
+        "The scores are divided by the number of KV heads. Divide by the root of D.",
+        "first chunk",
+    ),
+    Mistake("half-of-d", HalfOfD(), "The scores are divided by D/2. Divide by the root of D.", "first chunk"),
+    Mistake(
+        "newest-hidden-only",
+        NewestHiddenOnly(),
+        "In a chunk behind held tokens only the newest key is hidden. Each token must not see any that follow it.",
+        "any chunks",
+    ),
+    Mistake(
+        "prompt-projected-twice",
+        PromptProjectedTwice(),
+        "A long chunk goes through the projections twice.",
+        "rows computed",
+    ),
+    Mistake(
+        "crops-the-prompt",
+        CropsThePrompt(),
+        "A prompt longer than the cache loses its beginning in silence. Let the cache refuse it.",
+        "no room",
+    ),
+    Mistake(
+        "crops-the-prompts-end",
+        CropsThePromptsEnd(),
+        "A prompt longer than the cache loses its end in silence. Let the cache refuse it.",
+        "no room",
+    ),
+)
+
+
+class CausalWhenEmpty(Base):
+    """PyTorch's own triangle for the first chunk, where it is the right one."""
+
+    def mask(self, cache, start, T):
+        return None if start == 0 or T == 1 else super().mask(cache, start, T)
+
+    def attend(self, q, K, V, mask):
+        first = mask is None and q.shape[2] == K.shape[2]
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(q, K, V, attn_mask=mask, is_causal=first, enable_gqa=True)
+
+
+class AsksFirst(Base):
+    """Asks for room before anything is computed; positions are a list."""
+
+    def __call__(self, model, cache, tokens):
+        if not cache.can_append(tokens.shape[1]):
+            raise ValueError("no room")
+        return super().__call__(model, cache, tokens)
+
+    def positions(self, cache, start, T):
+        return list(range(start, start + T))
+
+
+VARIANTS += (Variant("is_causal while nothing is held", CausalWhenEmpty()), Variant("room asked first", AsksFirst()))

@@ -92,6 +92,8 @@ def edges(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for key, sequences in (("less than one", 0.9), ("far below nothing", -3.3)):
         tight = case._replace(gpu_bytes=case.gpu_bytes - int((6 - sequences) * _one(case)))
         yield _ask(subject, tight, key, "no sequence fits, so the answer is 0")
+    for key, size in (("not even the reserve", case.reserve_bytes // 2), ("not even the weights", case.weight_bytes)):
+        yield _ask(subject, case._replace(gpu_bytes=size), key, "no sequence fits, so the answer is 0")
 
 
 @stage("whole blocks", why="Cache comes in blocks: 17 tokens take two blocks of 16, and no one shares the rest.")
@@ -114,6 +116,9 @@ def several_gpus(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
         case = _with_room(odd, 9)
         case = case._replace(gpu_bytes=case.gpu_bytes + byte)
         yield _ask(subject, case, key, "a GPU's share of the weights is rounded up to a whole byte")
+    tight = _with_room(odd, 1)
+    for key, size in (("less than one on 5", tight.gpu_bytes - 1), ("far too small", reserve + weights // 9)):
+        yield _ask(subject, odd._replace(gpu_bytes=size), key, "no sequence fits, so the answer is 0")
 
 
 @stage("more GPUs than KV heads", why="A KV head cannot be cut: past one for each GPU, heads are held more than once.")
@@ -122,6 +127,11 @@ def replicated(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for heads, tp, sequences in ((8, 16, 23.3), (1, 3, 47.6), (1, 2, 31.4), (2, 6, 12.5)):
         case = _with_room(Case(0, weights, reserve, num_kv_heads=heads, tp=tp), sequences)
         yield _ask(subject, case, f"{heads} on {tp}", f"with {heads} KV heads on {tp} GPUs, each GPU holds one")
+    for tp in (3, 6):
+        case = _with_room(Case(0, 6 * (weights // 6) + 1, reserve, num_kv_heads=1, tp=tp), 9)
+        for key, byte in (("a byte short", -1), ("to the byte", 0)):
+            short, fact = case._replace(gpu_bytes=case.gpu_bytes + byte), "the share of the weights is rounded up"
+            yield _ask(subject, short, f"{key}, {tp} GPUs", f"{fact}, and the last byte is used")
 
 
 @stage("heads that do not share out", why="8 KV heads on 3 GPUs: nobody can say what one of them holds, so say no.")
@@ -135,6 +145,11 @@ def does_not_divide(subject: Subject, rng: np.random.Generator) -> Iterable[Find
         for tp in (3, 12)
     ]
     yield from answers
+    for heads, tp in ((6, 4), (4, 6), (5, 2)):
+        what = f"a model with {heads} KV heads on {tp} GPUs"
+        yield refused(subject, *large._replace(num_kv_heads=heads, tp=tp), key=f"no {heads} on {tp}", what=what)
+    full = base._replace(gpu_bytes=base.reserve_bytes, tp=3)
+    yield refused(subject, *full, key="no room either", what="a model with 8 KV heads on 3 GPUs without room")
 
 
 @stage("real cards", why="Three published budgets. They assume different things, so the numbers are yours to give.")
@@ -145,6 +160,7 @@ def real_cards(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         (llama_3_8b._replace(gpu_bytes=72 * GB, reserve_bytes=4 * GB), "90% of 80 GB, Llama 3 8B, 32,768 tokens"),
         (Case(72 * GB, 13_476_831_232, 4 * GB, 32, 32, 128, 2, 131_072, 16), "Llama 2 7B, 131,072 tokens"),
         (Case(72 * GB, 141_107_412_992, 4 * GB, 80, 8, 128, 2, 8_192, 16, 4), "Llama 3 70B on 4 GPUs"),
+        (Case(60 * GB, 0, 0, 32, 8, 128, 1, 32_768, 16), "60 GB of 8-bit cache, Llama 3 8B, 32,768 tokens"),
         (Case(24 * GiB, 14 * GB, 2 * GiB, 32, 32, 128, 2, 4_096, 16), "a pool of 24 GiB, 7e9 weights of two bytes"),
     ]
     for case, what in cases:

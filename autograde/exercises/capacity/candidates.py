@@ -450,3 +450,35 @@ VARIANTS = (
     Variant("filled one by one", by_filling),
     Variant("summed over all GPUs", over_all_gpus),
 )
+
+
+def no_room_before_refusing(gpu, weights, reserve, *rest):
+    return 0 if gpu <= reserve else fit()(gpu, weights, reserve, *rest)
+
+
+MISTAKES += (
+    Mistake(
+        "no-room-before-refusing",
+        no_room_before_refusing,
+        "Without room you answer 0 before you look at the heads. What does not share out is refused all the same.",
+        "heads that do not share out",
+    ),
+    Mistake(
+        "negative-on-several",
+        fit(count=lambda left, one, tokens, tp: max(0, left // one) if tp == 1 else left // one),
+        "On several GPUs the answer can fall below 0. Less than no room is no room.",
+        "several GPUs",
+    ),
+    Mistake(
+        "half-as-many-pairs-accepted",
+        fit(heads=_refusing(lambda H, tp: H % tp and tp % H and math.gcd(H, tp) != 2)),
+        "You refuse some pairs only: 6 KV heads do not share out on 4 GPUs either.",
+        "heads that do not share out",
+    ),
+    Mistake(
+        "two-bytes-at-least",
+        fit(one=lambda L, heads, D, s, slots, tp: _one(L, heads, D, max(2, s), slots, tp)),
+        "An 8-bit cache is counted with two bytes for each number.",
+        "real cards",
+    ),
+)

@@ -10,17 +10,20 @@ import numpy as np
 from autograde.compare import as_array, first_difference, shown
 from autograde.exercise import Exercise, stage
 from autograde.exercises.gqa_attend.candidates import MISTAKES, VARIANTS
-from autograde.exercises.gqa_attend.cases import Case, marked, random_case, recompute, some_mask
+from autograde.exercises.gqa_attend.cases import Case, low_scores, marked, random_case, recompute, some_mask
 from autograde.expect import agrees, half
 from autograde.finding import Finding, held
 from autograde.lazy import Later
 from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle
 
 
 def _agree(subject: Subject, case: Case, key: str, got: object) -> Finding:
     """Whether one call gave what the loops give."""
     fact = "every query head attends over the keys that its row of the mask allows"
     finding = agrees(subject, got, recompute(case), key=key, fact=fact, exact=True)
+    if finding.ok and case.q.dtype == np.float32:
+        return held(key, fact)  # a remark on rounding would be out of place
     return finding if finding.ok else replace(finding, where=case.sizes + _place(got, recompute(case)))
 
 
@@ -98,16 +101,23 @@ def the_mask(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
             case = random_case(rng, H, Hkv, 1, 11, 7)
             case.mask[0, [hidden, int(rng.integers(2, 9))]] = False
             cases.append((f"one query, {case.heads}, key {hidden} hidden", case))
+    for T in (3, 1):
+        cases.append((f"{T} queries, all scores near -256", low_scores(rng, 6, 2, T, 11)))
+    case = replace(random_case(rng, 6, 2, 3, 11, 7), mask=some_mask(rng, 3, 11))
+    q, k, v = (array.astype(np.float32) for array in case.args[:3])
+    cases.append(("float32 tensors", replace(case, q=q, k=k, v=v)))
     yield from _ask(subject, cases)
 
 
 @stage("no copy", why="The cache is small because heads share. A copy for every query head gives all of it back.")
 def no_copy(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    sizes = ((12, 2, 2), (3, 3, 2), (7, 1, 1), (7, 1, 2))  # H, Hkv, B
-    cases = [random_case(rng, H, Hkv, 3, 13, 29, B) for H, Hkv, B in sizes]
+    sizes = ((12, 2, 3, 2), (3, 3, 3, 2), (7, 1, 3, 1), (7, 1, 3, 2))  # H, Hkv, T, B
+    cases = [random_case(rng, H, Hkv, T, 13, 29, B) for H, Hkv, T, B in sizes]
+    for H, Hkv, T, B in ((10, 2, 3, 3), (12, 2, 1, 2)):  # a mask that hides; one new token
+        cases.append(replace(random_case(rng, H, Hkv, T, 13, 29, B), mask=some_mask(rng, T, 13)))
     replies = [(subject.largest(*case.args), len(subject.record)) for case in cases]
     for case, (reply, events) in zip(cases, replies, strict=True):
-        key = f"{case.heads}, B={len(case.q)}"
+        key = f"{case.heads}, T={case.q.shape[2]}, B={len(case.q)}"
         findings = [_agree(subject, case, f"numbers {key}", half(reply, 0))]
         if case.q.shape[1] > case.k.shape[1]:
             findings.append(_small(case, f"copy {key}", half(reply, 1)))
@@ -130,14 +140,39 @@ def _small(case: Case, key: str, largest: object) -> Finding:
 @stage("the caller's tensors", why="K and V are the cache, and the mask serves all layers: none of them may change.")
 def the_callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     case = replace(random_case(rng, 6, 2, 3, 11, 7), mask=some_mask(rng, 3, 11))
-    kept = [subject.put(array) for array in case.args]
-    for run in ("first layer", "second layer"):
+    yield from _unchanged(subject, case, [subject.put(array) for array in case.args])
+    for H, Hkv, T in ((4, 4, 3), (5, 1, 1), (3, 3, 1)):
+        case = replace(random_case(rng, H, Hkv, T, 11, 7), mask=some_mask(rng, T, 11))
+        yield from _unchanged(subject, case, [subject.put(array) for array in case.args], f"{case.heads}, T={T}: ")
+    for H, Hkv, T in ((6, 2, 3), (6, 2, 1)):
+        case = replace(random_case(rng, H, Hkv, T, 11, 7), mask=some_mask(rng, T, 11))
+        yield from _unchanged(subject, case, _as_views(subject, case, tokens_first=T == 1), f"views, T={T}: ")
+
+
+def _unchanged(subject: Subject, case: Case, kept: list[Handle], when: str = "") -> Iterable[Finding]:
+    """Two calls with the same tensors."""
+    for run in (f"{when}first layer", f"{when}second layer"):
         yield _agree(subject, case, run, subject.run(*kept))
         for name, handle, array in zip(("q", "k", "v", "mask"), kept, case.args, strict=True):
             same = np.array_equal(subject.read(handle), array)
             key, fact = f"{name}, {run}", f"{name} is as it was before the call"
             events = len(subject.record)
             yield held(key, fact) if same else Finding(False, key, f"does not hold: {fact}", run, events=events)
+
+
+def _as_views(subject: Subject, case: Case, tokens_first: bool) -> list[Handle]:
+    """As a decoder has them: q with its axes exchanged, K and V the first tokens of a buffer that has room for more."""
+    q = subject.call(subject.put(case.q.transpose(0, 2, 1, 3)), "transpose", 1, 2, keep=True)
+    views = []
+    for rows in (case.k, case.v):
+        room = np.full((*rows.shape[:2], 3, rows.shape[3]), np.nan)
+        buffer = np.concatenate([rows, room], axis=2)
+        if tokens_first:  # (B, max_len, Hkv, D) inside
+            view = subject.call(subject.put(buffer.transpose(0, 2, 1, 3)), "transpose", 1, 2, keep=True)
+        else:
+            view = subject.put(buffer)
+        views.append(subject.call(view, "narrow", 2, 0, rows.shape[2], keep=True))
+    return [q, *views, subject.put(case.mask)]
 
 
 EXERCISE = Exercise(

@@ -1178,3 +1178,98 @@ VARIANTS = (
     Variant("NumPy on the tensors' memory", in_numpy),
     Variant("logarithm of the mask, bmm", log_mask),
 )
+
+
+# Right in most calls only.
+
+
+def filled_with_minus_hundred(q, k, v, mask):
+    return _mixed(_scores(q, k).masked_fill(~mask, -100.0).softmax(-1), v)
+
+
+def copies_when_decoding(q, k, v, mask):
+    if q.shape[2] > 1:
+        return right(q, k, v, mask)
+    G = q.shape[1] // k.shape[1]
+    K, V = k.repeat_interleave(G, dim=1), v.repeat_interleave(G, dim=1)
+    return (q @ K.transpose(2, 3) / math.sqrt(q.shape[3])).masked_fill(~mask, -math.inf).softmax(-1) @ V
+
+
+def q_viewed(q, k, v, mask):
+    B, Hkv, G, T, D = _sizes(q, k)
+    scores = q.view(B, Hkv, G * T, D) @ k.transpose(2, 3) / math.sqrt(D)
+    return (scores.masked_fill(~mask.repeat(G, 1), -math.inf).softmax(-1) @ v).reshape(B, Hkv * G, T, D)
+
+
+def q_scaled_in_place_without_groups(q, k, v, mask):
+    if q.shape[1] > k.shape[1]:
+        return right(q, k, v, mask)
+    q /= math.sqrt(q.shape[3])
+    return (q @ k.transpose(2, 3)).masked_fill(~mask, -math.inf).softmax(-1) @ v
+
+
+def float64_bias(q, k, v, mask):
+    bias = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~mask, -math.inf)
+    return _mixed((_scores(q, k) + bias).softmax(-1), v)
+
+
+MISTAKES += (
+    Mistake(
+        "filled-with-minus-hundred",
+        filled_with_minus_hundred,
+        "Hidden scores become a number such as -100. Where visible ones are lower, hidden keys win: fill with -inf.",
+        "the mask",
+    ),
+    Mistake(
+        "float64-bias",
+        float64_bias,
+        "The mask becomes float64 numbers, whatever q is: with float32 tensors torch refuses. Take q.dtype.",
+        "the mask",
+    ),
+    Mistake(
+        "copies-when-decoding",
+        copies_when_decoding,
+        "For a single query you repeat K for every query head. Decoding is where the copy costs most: fold there too.",
+        "no copy",
+    ),
+    Mistake(
+        "q-viewed",
+        q_viewed,
+        "q.view() works on contiguous tensors only; a decoder's q has its axes exchanged. Use reshape().",
+        "the caller's tensors",
+    ),
+    Mistake(
+        "q-scaled-in-place-without-groups",
+        q_scaled_in_place_without_groups,
+        "With a KV head for each query head you divide q in place: the caller's q changes.",
+        "the caller's tensors",
+    ),
+)
+
+
+def additive(q, k, v, mask):
+    B, Hkv, G, T, D = _sizes(q, k)
+    scores = q.reshape(B, Hkv, G * T, D) @ k.mT * D**-0.5 + (~mask).repeat(G, 1) * -1e9
+    return (scores.softmax(-1) @ v).reshape(B, Hkv * G, T, D)
+
+
+def visible_keys_only(q, k, v, mask):
+    out = torch.empty_like(q)
+    for t in range(q.shape[2]):
+        see = mask[t].nonzero().flatten()
+        out[:, :, t : t + 1] = right(q[:, :, t : t + 1], k[:, :, see], v[:, :, see], mask[t : t + 1, see])
+    return out
+
+
+def folded_batch(q, k, v, mask):
+    B, Hkv, G, T, D = _sizes(q, k)
+    rows, mask = q.reshape(B * Hkv, G * T, D), mask.tile(G, 1)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    return attend(rows, k.flatten(0, 1), v.flatten(0, 1), attn_mask=mask).reshape(B, Hkv * G, T, D)
+
+
+VARIANTS += (
+    Variant("minus a billion added", additive),
+    Variant("the visible keys picked out", visible_keys_only),
+    Variant("batch and KV heads in one axis", folded_batch),
+)

@@ -63,6 +63,18 @@ def some_mask(rng: np.random.Generator, T: int, S: int) -> np.ndarray:
     return mask
 
 
+def low_scores(rng: np.random.Generator, H: int, Hkv: int, T: int, S: int) -> Case:
+    """All scores lie near -256, where a hidden key's must lie lower still, and the first query sees one key only.
+
+    Small whole numbers and D = 4, so that float32 is exact too up to the softmax.
+    """
+    q, k = rng.integers(-2, 3, size=(2, H, T, 4)).astype(float), rng.integers(-2, 3, size=(2, Hkv, S, 4)).astype(float)
+    q[..., 0], k[..., 0] = -64.0, 8.0
+    mask = some_mask(rng, T, S)
+    mask[0] = np.arange(S) == rng.integers(1, S - 1)
+    return Case(q, k, rng.normal(size=k.shape), mask)
+
+
 def marked(shape: tuple[int, ...]) -> np.ndarray:
     """Values (B, Hkv, S, D) that give their head away: all those of KV head j are 1 at place j and 0 elsewhere."""
     v = np.zeros(shape)

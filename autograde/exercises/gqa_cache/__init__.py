@@ -44,9 +44,15 @@ def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
             yield from driven.memory(f"with {driven.held} tokens")
         yield from driven.dtype()
     driven = Driven(subject, rng, Sizes(max_len=12))
-    for num_tokens in (2, 3):
+    for num_tokens in (2, 3, 1):
         yield from driven.reusing_tensors(num_tokens)
     yield from driven.chunk(1, "after the caller reused its tensors: ")
+    yield from driven.transposed(2)
+    yield from driven.transposed(1)
+    yield from Driven(subject, rng, Sizes()).given_away()
+    driven = Driven(subject, rng, Sizes(max_len=7, dtype="float16"))
+    yield from driven.memory("in a new float16 cache")
+    yield from driven.chunk(3, "float16: ")
 
 
 @stage("full", why="A slice past the end takes one token without a word; with it goes a piece of the text.")
@@ -56,6 +62,7 @@ def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for num_tokens in (3, 2):
         yield from driven.chunk(num_tokens)
         driven.ask_for_room(1, 2, 3, 5)
+    driven.ask_for_room(0)
     yield from driven.room_was_known()
     for extra in (1, 2, 9):
         for layer in (0, 1):
@@ -72,12 +79,16 @@ def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for asked in (3, -1, -5):
         yield driven.refuses_advance(asked)
     yield driven.length("after the refusals")
-    yield from driven.chunk(2, "after the refusals: ")
+    yield from driven.half_pass(1, 1, 2, 3)  # before advance() nothing counts
+    yield from driven.room_was_known()
+    yield from driven.advance(driven.draw(0))
+    yield from driven.chunk(1, "after the refusals: ")
+    yield from driven.advance(driven.draw(0))
 
 
 @stage("wrong input", why="torch spreads a single row and casts another dtype in silence; a wrong cache looks fine.")
 def wrong_input(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    driven = Driven(subject, rng, Sizes(max_len=67))
+    driven = Driven(subject, rng, Sizes(max_len=131))
     yield from driven.chunk(3)
     wrong = driven.wrong_inputs(num_tokens=2)
 
@@ -93,6 +104,10 @@ def wrong_input(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
         yield driven.length(f"after refusing {what}")
         yield from driven.advance(rows)  # what was appended before the refusal is still there: the next pass sees it
     yield from driven.chunk(1, "after the refusals: ")
+    driven = Driven(subject, rng, Sizes(dtype="float32"))
+    for what, layer, k, v in driven.wrong_inputs(num_tokens=2):
+        if "rows for a" in what:
+            yield refuses(subject, driven.cache, "append", layer, k, v, key=what, what=what)
 
 
 @stage("tried again", why="A pass that fails half-way is run again. Its first try must leave no trace.")
@@ -109,6 +124,17 @@ def tried_again(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
         yield driven.length("after a pass that failed in layer 2")
         yield from driven.chunk(second, "second try: ")
     yield from driven.chunk(2, "next pass: ")
+    driven = Driven(subject, rng, Sizes(num_layers=3, max_len=13))
+    yield from driven.chunk(2)
+    yield from driven.append_all(driven.draw(3), "first try: ")
+    yield from driven.append(1, driven.draw(2), "one layer again: ")
+    rows = driven.draw(3)
+    yield from driven.append_all(rows, "all layers again: ")
+    yield from driven.advance(rows)
+    rows = driven.draw(2)
+    yield from driven.append_all(rows, "last layer first: ", backwards=True)
+    yield from driven.advance(rows)
+    yield from driven.chunk(1, "next pass: ")
 
 
 @stage("reset", why="The next prompt may be shorter, and other caches go on as they were.")

@@ -429,7 +429,7 @@ class WritesAtAdvance(Base):
         start = self.used
         super().advance(num_tokens)
         for layer, (k, v) in self.waiting.items():
-            Base.write(self, layer, start, self.used, k, v)
+            Base.write(self, layer, start, self.used, k[:, :, :num_tokens], v[:, :, :num_tokens])
         self.waiting = {}
 
     def reset(self):
@@ -1170,4 +1170,275 @@ VARIANTS = (
     Variant("a length for each layer", LengthsByLayer),
     Variant("copies until advance", CopiesAtAdvance),
     Variant("NumPy inside", NumpyMemory),
+)
+
+
+# What shows only off the usual path.
+
+
+class AdvancesByTheChunk(Base):
+    chunk = 0
+
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, k, v)
+        self.chunk = end - start
+
+    def advance(self, num_tokens):
+        super().advance(num_tokens)
+        self.used += self.chunk - num_tokens
+
+
+class AdvanceMustMatch(Base):
+    chunk = None
+
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, k, v)
+        self.chunk = end - start
+
+    def advance(self, num_tokens):
+        if num_tokens and num_tokens != self.chunk:
+            raise ValueError(f"{self.chunk} tokens were appended, not {num_tokens}")
+        super().advance(num_tokens)
+        self.chunk = None
+
+
+class RoomLeftByThePass(Base):
+    end = 0
+
+    def write(self, layer, start, end, k, v):
+        super().write(layer, start, end, k, v)
+        self.end = end
+
+    def can_append(self, num_tokens):
+        return max(self.used, self.end) + num_tokens <= self.max_len
+
+    def reset(self):
+        super().reset()
+        self.end = 0
+
+
+class NoAdvanceByZero(Base):
+    def advance(self, num_tokens):
+        if num_tokens == 0:
+            raise ValueError("0 tokens")
+        super().advance(num_tokens)
+
+
+class OneLengthForAllLayers(Base):
+    chunk = None
+
+    def start(self, layer, num_tokens):
+        if layer and self.chunk not in (None, num_tokens):
+            raise ValueError(f"layer 0 had {self.chunk} tokens, layer {layer} has {num_tokens}")
+        self.chunk = num_tokens
+        return self.used
+
+    def advance(self, num_tokens):
+        super().advance(num_tokens)
+        self.chunk = None
+
+    def reset(self):
+        super().reset()
+        self.chunk = None
+
+
+class StartOfLayer0(Base):
+    begin = 0
+
+    def start(self, layer, num_tokens):
+        if layer == 0:
+            self.begin = self.used
+        return self.begin
+
+
+class RowsOf(Base):
+    """`fits` says which rows are taken."""
+
+    def fits(self, rows, k):
+        return tuple(rows.shape) == (self.B, self.Hkv, k.shape[2], self.D) and rows.dtype == self.dtype
+
+    def refuse_rows(self, k, v):
+        if k.ndim != 4 or v.ndim != 4 or not (self.fits(k, k) and self.fits(v, k)):
+            raise ValueError("k and v")
+
+
+class NarrowsInSilence(RowsOf):
+    def fits(self, rows, k):
+        wide = rows.is_floating_point() and rows.dtype.itemsize >= self.dtype.itemsize
+        return tuple(rows.shape) == (self.B, self.Hkv, k.shape[2], self.D) and wide
+
+
+class CastsWholeNumbers(RowsOf):
+    def fits(self, rows, k):
+        kind = rows.dtype in (self.dtype, torch.int64)
+        return tuple(rows.shape) == (self.B, self.Hkv, k.shape[2], self.D) and kind
+
+
+class TooManyLeftToTorch(RowsOf):
+    def fits(self, rows, k):
+        enough = rows.shape[0] >= self.B and rows.shape[1] >= self.Hkv and rows.shape[2] == k.shape[2]
+        return enough and rows.shape[3] == self.D and rows.dtype == self.dtype
+
+
+class RowsInAnyOrder(RowsOf):
+    def fits(self, rows, k):
+        same = rows.shape[0] * rows.shape[1] == self.B * self.Hkv and rows.shape[2:] == (k.shape[2], self.D)
+        return same and rows.dtype == self.dtype
+
+    def write(self, layer, start, end, k, v):
+        shape = self.B, self.Hkv, end - start, self.D
+        super().write(layer, start, end, k.reshape(shape), v.reshape(shape))
+
+
+class FourOrEightBytes(Base):
+    @property
+    def nbytes(self):
+        return sum(x.numel() for x in (*self.K, *self.V)) * (8 if self.dtype == torch.float64 else 4)
+
+
+class HalfAsFloat32(Base):
+    def buffer(self):
+        kept = super().buffer()
+        return kept.float() if kept.element_size() < 4 else kept
+
+    def refuse_rows(self, k, v):
+        if k.dtype != self.dtype:
+            raise ValueError("dtype")
+        super().refuse_rows(k, v)
+
+
+class GivesTheCallersTensors(Base):
+    def shown(self, layer, end, k, v):
+        return (k, v) if self.used == 0 else super().shown(layer, end, k, v)
+
+
+class ViewsTheCallersTensors(Base):
+    def write(self, layer, start, end, k, v):
+        for rows, new in ((self.K, k), (self.V, v)):
+            rows[layer].view(-1, self.max_len, self.D)[:, start:end] = new.view(-1, end - start, self.D)
+
+
+MISTAKES += (
+    Mistake(
+        "advances-by-the-chunk",
+        AdvancesByTheChunk,
+        "advance(n) moves on by what was appended, not by n.",
+        "full",
+    ),
+    Mistake(
+        "advance-must-match",
+        AdvanceMustMatch,
+        "advance(n) is refused when another number of tokens was appended. n alone says how many count.",
+        "tried again",
+    ),
+    Mistake(
+        "room-left-by-the-pass",
+        RoomLeftByThePass,
+        "can_append() counts tokens that were appended but not advanced. They do not count yet.",
+        "full",
+    ),
+    Mistake(
+        "no-advance-by-zero", NoAdvanceByZero, "advance(0) is refused. It changes nothing, and is allowed.", "full"
+    ),
+    Mistake(
+        "one-length-for-all-layers",
+        OneLengthForAllLayers,
+        "A layer is refused when it brings another number of tokens than the one before. It may be written again.",
+        "tried again",
+    ),
+    Mistake(
+        "start-of-layer-0",
+        StartOfLayer0,
+        "Where to write is settled when layer 0 comes. When another layer comes first, it writes to an old place.",
+        "tried again",
+    ),
+    Mistake(
+        "narrows-in-silence",
+        NarrowsInSilence,
+        "Rows of a wider dtype are taken and rounded. Any other dtype than the cache's must be refused.",
+        "wrong input",
+    ),
+    Mistake(
+        "casts-whole-numbers",
+        CastsWholeNumbers,
+        "Whole numbers are taken and cast. Any other dtype than the cache's must be refused.",
+        "wrong input",
+    ),
+    Mistake(
+        "too-many-left-to-torch",
+        TooManyLeftToTorch,
+        "Too many sequences or heads are left to torch, which raises a RuntimeError. Compare the whole shape.",
+        "wrong input",
+    ),
+    Mistake(
+        "rows-in-any-order",
+        RowsInAnyOrder,
+        "You compare the number of rows, not each axis: sequences and heads in each other's place go in.",
+        "wrong input",
+    ),
+    Mistake(
+        "four-or-eight-bytes",
+        FourOrEightBytes,
+        "nbytes knows two dtypes only. A tensor's nbytes knows them all.",
+        "memory",
+    ),
+    Mistake("half-as-float32", HalfAsFloat32, "A float16 cache takes four bytes for each number, not two.", "memory"),
+    Mistake(
+        "gives-the-callers-tensors",
+        GivesTheCallersTensors,
+        "In an empty cache, append() returns the caller's own tensors: they change when the caller reuses them.",
+        "memory",
+    ),
+    Mistake(
+        "views-the-callers-tensors",
+        ViewsTheCallersTensors,
+        "view() works on contiguous tensors only; those of a decoder have their axes exchanged. Use reshape().",
+        "memory",
+    ),
+)
+
+
+class Flat(Base):
+    """One flat tensor, and views of it."""
+
+    def make(self):
+        self.flat = torch.empty(2 * self.L * self.B * self.Hkv * self.max_len * self.D, dtype=self.dtype)
+        whole = self.flat.view(self.L, 2, self.B, self.Hkv, self.max_len, self.D)
+        self.K, self.V = ([whole[i, part] for i in range(self.L)] for part in range(2))
+
+
+class Stacked(Base):
+    """One tensor for the pair, copied by index."""
+
+    def make(self):
+        super().make()
+        self.places = torch.arange(self.max_len)
+
+    def write(self, layer, start, end, k, v):
+        self.K[layer].index_copy_(2, self.places[start:end], k)
+        self.V[layer].index_copy_(2, self.places[start:end], v)
+
+    def shown(self, layer, end, k, v):
+        return torch.stack(super().shown(layer, end, k, v))
+
+
+class LayersLast(Base):
+    """(max_len, D, B, Hkv, 2, L)."""
+
+    def make(self):
+        self.K = [torch.full((self.max_len, self.D, self.B, self.Hkv, 2, self.L), 7.0, dtype=self.dtype)]
+        self.V = []
+
+    def write(self, layer, start, end, k, v):
+        for part, rows in enumerate((k, v)):
+            self.K[0][start:end, ..., part, layer] = rows.permute(2, 3, 0, 1)
+
+    def shown(self, layer, end, k, v):
+        return [self.K[0][:end, ..., part, layer].permute(2, 3, 0, 1) for part in range(2)]
+
+
+VARIANTS += (
+    Variant("one flat tensor", Flat),
+    Variant("copied by index, the pair in one tensor", Stacked),
+    Variant("layers last, a list", LayersLast),
 )

@@ -69,9 +69,10 @@ class Driven:
         yield from self.append_all(rows, when)
         yield from self.advance(rows, when)
 
-    def append_all(self, rows: np.ndarray, when: str = "") -> Iterable[Finding]:
+    def append_all(self, rows: np.ndarray, when: str = "", backwards: bool = False) -> Iterable[Finding]:
         """Append to every layer in turn."""
-        for layer in range(self.sizes.num_layers):
+        layers = range(self.sizes.num_layers)
+        for layer in reversed(layers) if backwards else layers:
             yield from self.append(layer, rows, when)
 
     def append(self, layer: int, rows: np.ndarray, when: str = "", given: Any = None) -> Iterable[Finding]:
@@ -107,10 +108,38 @@ class Driven:
             subject.fill(v, rows[layer, 1])
             yield from self.append(layer, rows, given=(k, v))
             for name, kept, part in (("k", k, 0), ("v", v, 1)):
-                fact = f"append() leaves {name} as it was"
-                yield agrees(subject, subject.read(kept), rows[layer, part], key=f"caller's {name}", fact=fact)
+                fact, right = f"append() leaves {name} as it was", rows[layer, part]
+                yield agrees(subject, subject.read(kept), right, key=f"caller's {name}", fact=fact, exact=True)
         subject.fill(k, float("nan"))
         subject.fill(v, float("nan"))
+        yield from self.advance(rows)
+
+    def given_away(self) -> Iterable[Finding]:
+        """The first rows of a cache: what came back is not the tensors that the caller goes on to use."""
+        rows, subject = self.draw(2), self.subject
+        k, v = (subject.put(rows[0, part]) for part in range(2))
+        pair = subject.call(self.cache, "append", 0, k, v, keep=True)
+        for kept in (k, v):
+            subject.fill(kept, 77.0)
+        got = subject.read(pair)
+        for part, name in enumerate("KV"):
+            fact = f"{name} stays as it is when the caller reuses its tensors"
+            yield agrees(subject, half(got, part), rows[0, part], key=f"{name} given away", fact=fact, exact=True)
+
+    def transposed(self, num_tokens: int) -> Iterable[Finding]:
+        """One pass with tensors as a projection gives them: heads split off, then two axes exchanged."""
+        rows, subject = self.draw(num_tokens), self.subject
+        for layer in range(self.sizes.num_layers):
+            kept = [subject.put(rows[layer, part].transpose(0, 2, 1, 3)) for part in range(2)]
+            given = [subject.call(handle, "transpose", 1, 2, keep=True) for handle in kept]
+            yield from self.append(layer, rows, "k and v with axes exchanged: ", given=given)
+        yield from self.advance(rows)
+
+    def half_pass(self, num_tokens: int, *asked: int) -> Iterable[Finding]:
+        """One pass, with can_append() asked before advance()."""
+        rows = self.draw(num_tokens)
+        yield from self.append_all(rows)
+        self.ask_for_room(*asked)
         yield from self.advance(rows)
 
     def length(self, when: str) -> Finding:
@@ -191,6 +220,7 @@ class Driven:
         """(what, layer, k, v) that a cache of these sizes must refuse."""
         k, v = self.draw(num_tokens)[0]
         layers = self.sizes.num_layers
+        other = "float32" if self.sizes.dtype == "float64" else "float64"
         cases = [(f"layer {layer} of {layers}", layer, k, v) for layer in (layers, -1, layers + 5)]
         wrong = {
             "one sequence for all rows": lambda x: x[:1],
@@ -200,12 +230,25 @@ class Driven:
             "an axis too many": lambda x: x[None],
             "tokens and heads in each other's place": lambda x: x.transpose(0, 2, 1, 3),
             "a head dim too large": lambda x: np.concatenate([x, x[..., :1]], axis=3),
-            "float32 rows for a float64 cache": lambda x: x.astype(np.float32),
+            f"{other} rows for a {self.sizes.dtype} cache": lambda x: x.astype(other),
+        }
+        more = {
+            "whole numbers": lambda x: x.astype(np.int64),
+            "a sequence too many": lambda x: np.concatenate([x, x[:1]]),
+            "a KV head too many": lambda x: np.concatenate([x, x[:, :1]], axis=1),
+            "sequences and heads in each other's place": lambda x: x.transpose(1, 0, 2, 3),
+            "tokens and features in each other's place": lambda x: x.transpose(0, 1, 3, 2),
         }
         for what, change in wrong.items():
             cases += [(f"k and v with {what}", 1, change(k), change(v))]
             cases += [(f"k with {what}", 0, change(k), v), (f"v with {what}", 1, k, change(v))]
         cases += [("one value for both tokens", 0, k, v[:, :, :1]), ("one key for both tokens", 1, k[:, :, :1], v)]
+        for what, change in more.items():
+            cases += [(f"k and v with {what}", 1, change(k), change(v))]
+            cases += [(f"k with {what}", 0, change(k), v), (f"v with {what}", 1, k, change(v))]
+        cases += [(f"layer {-layers} of {layers}", -layers, k, v)]
+        longer = self.draw(num_tokens + 1)[0]
+        cases += [("a value too many", 0, k, longer[1]), ("a key too many", 1, longer[0], v)]
         return cases
 
     def _try(self, method: str, *args: Any) -> None:

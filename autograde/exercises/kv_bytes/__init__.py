@@ -56,8 +56,8 @@ def unequal_lengths(subject: Subject, rng: np.random.Generator) -> Iterable[Find
 @stage("eight bits", why="An FP8 or INT8 cache has one byte for each element.")
 def eight_bits(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     layers, heads, dim, length = primes(rng, 4)
-    yield _ask(subject, layers, heads, dim, [length, 2], 1)
-    yield _ask(subject, layers, heads, dim, [length, 2], 4)
+    for width in (1, 4, 8):
+        yield _ask(subject, layers, heads, dim, [length, 2], width)
 
 
 @stage("nothing to hold", why="A server between two requests holds no token, and nothing may break.")

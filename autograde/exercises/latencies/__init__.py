@@ -57,6 +57,8 @@ def tokens_after(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
     for start, tokens in ((10.0, 7), (0.0, 5), (2.25, 2)):
         yield from _ask(subject, start, _stamps(rng, tokens, start), itl=True)
     yield from _ask(subject, 0.0, [0.12, 0.16, 0.21, 0.25], itl=True)
+    yield from _ask(subject, 1.5, [1.75, 1.75, 2.25], itl=True)  # two tokens in one message
+    yield from _ask(subject, 1.5, [1.5, 1.5], itl=True)  # no wait at all is a number too
 
 
 @stage("one token, or none", why="With one token there is no gap. With none there is nothing to report.")

@@ -275,3 +275,18 @@ VARIANTS = (
     Variant("first and rest", by_unpacking),
     Variant("waits from the start", from_the_start),
 )
+
+
+def no_gap_for_zero(start, times):
+    ttft, itl = wait()(start, times)
+    return ttft, itl or None
+
+
+MISTAKES += (
+    Mistake(
+        "no-gap-for-zero",
+        no_gap_for_zero,
+        "`or None` turns a mean of 0 into None. Only a missing second token gives None.",
+        "the tokens after it",
+    ),
+)

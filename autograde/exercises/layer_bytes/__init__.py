@@ -109,6 +109,9 @@ def states_and_shared_layers(subject: Subject, rng: np.random.Generator) -> Iter
     yield _ask(subject, [_state(size), _full(heads, dim)], 0, 2)
     yield _ask(subject, [_full(heads, dim), SHARED, _full(heads + 2, dim), SHARED, SHARED], tokens, 2)
     yield _ask(subject, [_window(heads, dim, window), SHARED, _latent(heads, dim), SHARED, _state(size)], tokens, 1)
+    everything = {**_window(heads, dim, 2), **_latent(heads + 1, dim), **_state(size), "layer_types": "full"}
+    for layer in (_full(heads, dim), SHARED, _state(size), _latent(dim, heads), _window(heads, dim, 3)):
+        yield _ask(subject, [{**everything, **layer}], tokens, 2)  # other fields say nothing
 
 
 @stage("whole models", why="Bytes per token times tokens, which holds for a plain model, is wrong for each of these.")
@@ -119,6 +122,25 @@ def whole_models(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
     yield _ask(subject, [_latent(512, 64, 128)] * 61, 100, 2)  # DeepSeek-V3
     yield _ask(subject, ([_state(1_000_003)] * 7 + [_full(8, 128)]) * 4, 511, 2)
     yield _ask(subject, [_full(4, 128), SHARED] * 5, 257, 2)
+    kept = subject.call(subject.put(np.zeros(0)), "tolist", keep=True)  # a list on the other side
+    pair = [_window(16, 128, 4096), _full(16, 128)]
+    for layer in pair:
+        subject.call(kept, "append", layer)
+    many = subject.call(kept, "__mul__", 3, keep=True)  # the same two dicts, three times
+    for tokens in (1000, 5000):
+        want, fact = _by_adding(pair * 3, tokens, 2), "the same layers are counted as before, each time they come"
+        call = f"one list of layers, first for 1000 tokens, then for 5000; now {tokens}"
+        yield whole(subject, subject.run(many, tokens, 2), want, key=f"again {tokens}", fact=fact, call=call)
+
+
+def _refused_by_name(subject: Subject, kind: object, layers: list[Layer], tokens: int, what: str) -> Finding:
+    """Whether an unknown kind is refused, in words that name it."""
+    message: list[str] = []
+    finding = refused(subject, layers, tokens, 2, key=what, what=what, message=message)
+    if not finding.ok or str(kind) in message[0]:
+        return finding
+    fact, got = f"{what} is refused, but the message does not name it", f"ValueError: {message[0]}"[:80]
+    return Finding(False, f"name of {what}", fact, expected=f"{kind!r} in it", got=got, events=len(subject.record))
 
 
 @stage("unknown kinds", why="A kind that is passed over in silence is a plan with memory missing.")
@@ -130,7 +152,7 @@ def unknown_kinds(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     for kind in ("linear", "Full", "sliding_window", None):
         for layers in ([{**everything, "kind": kind}], [*good, {**everything, "kind": kind}]):
             what = f"a layer of kind {kind!r}" + (" after others" if len(layers) > 1 else "")
-            yield refused(subject, layers, tokens, 2, key=what, what=what)
+            yield _refused_by_name(subject, kind, layers, tokens, what)
     yield _ask(subject, good, tokens, 4)
 
 

@@ -607,3 +607,67 @@ VARIANTS = (
     Variant("a whole float", as_float),
     Variant("recursion", from_the_end),
 )
+
+
+def unnamed(layers, num_tokens, bytes_per_element):
+    if any(layer["kind"] not in RIGHT for layer in layers):
+        raise ValueError("unknown kind of layer")
+    return right(layers, num_tokens, bytes_per_element)
+
+
+def a_window_wherever_there_is_one(layer, tokens, width):
+    return _full(layer, min(tokens, layer.get("window", tokens)), width)
+
+
+def _by_fields(layer, tokens, width):
+    if "kv_lora_rank" in layer:
+        return _latent(layer, tokens, width)
+    if "state_bytes" in layer:
+        return _state(layer, tokens, width)
+    return a_window_wherever_there_is_one(layer, tokens, width) if "head_dim" in layer else 0
+
+
+def window_cut_in_the_layer(layer, tokens, width):
+    layer["window"] = min(layer["window"], tokens)
+    return _full(layer, layer["window"], width)
+
+
+def kind_taken_out(layers, num_tokens, bytes_per_element):
+    total = 0
+    for layer in layers:
+        kind = layer.pop("kind")
+        if kind not in RIGHT:
+            raise ValueError(f"unknown kind {kind!r}")
+        total += RIGHT[kind](layer, num_tokens, bytes_per_element)
+    return total
+
+
+right = _with()
+
+MISTAKES += (
+    Mistake("unnamed", unnamed, "The ValueError does not say which kind it does not know.", "unknown kinds"),
+    Mistake(
+        "a-window-wherever-there-is-one",
+        _with(full=a_window_wherever_there_is_one),
+        "A full layer with a field `window` is cut to it. `kind` alone says what a layer holds.",
+        "states and shared layers",
+    ),
+    Mistake(
+        "fields-not-kind",
+        _with(**dict.fromkeys(RIGHT, _by_fields)),
+        "You go by the fields that a layer has. `kind` says what it holds; other fields may be there too.",
+        "states and shared layers",
+    ),
+    Mistake(
+        "window-cut-in-the-layer",
+        _with(window=window_cut_in_the_layer),
+        "You write the smaller window into the caller's layer: the next, longer text finds it there.",
+        "whole models",
+    ),
+    Mistake(
+        "kind-taken-out",
+        kind_taken_out,
+        "pop() takes `kind` out of the caller's layer: where a layer comes twice, it is gone. Use layer['kind'].",
+        "whole models",
+    ),
+)

@@ -77,6 +77,17 @@ def both_ends(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     some = int(rng.choice([5, 7]))
     for H, Hkv in ((3, 3), (3, 1), (some, some), (some, 1)):
         yield from _ask(subject, rng, H, Hkv, 2, 11)
+    yield from _ask(subject, rng, 6, 2, 1, 5)
+    weight = rng.normal(size=(30, 7)).astype(np.float32)
+    finding = agrees(
+        subject,
+        subject.run(weight, 6, 2),
+        _pooled(weight, 6, 2),
+        key="float32",
+        fact="a float32 weight is pooled like any other",
+        exact=True,
+    )
+    yield replace(finding, note="")
 
 
 @stage("refusals", why="A mean over unequal groups, or over pieces of heads, has the right shape and means nothing.")
@@ -93,7 +104,7 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("the weight stays", why="The multi-head model is still in use: pooling must not write into its weights.")
 def the_weight_stays(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for H, Hkv, D, width in ((6, 2, 3, 5), (10, 2, 2, 3)):
+    for H, Hkv, D, width in ((6, 2, 3, 5), (10, 2, 2, 3), (3, 3, 2, 5), (5, 1, 3, 2)):
         weight = rng.normal(size=(H * D, width))
         kept = subject.put(weight)
         for run in ("first", "second"):
@@ -101,7 +112,11 @@ def the_weight_stays(subject: Subject, rng: np.random.Generator) -> Iterable[Fin
             fact = "the weights are pooled, also when the same ones are pooled again"
             yield agrees(subject, got, _pooled(weight, H, Hkv), key=f"{run} time", fact=fact, exact=True)
             fact = "the weight that was passed in is as it was"
-            yield agrees(subject, subject.read(kept), weight, key=f"caller's weight, {run} time", fact=fact)
+            yield agrees(subject, subject.read(kept), weight, key=f"caller's weight, {run} time", fact=fact, exact=True)
+    weight = rng.normal(size=(30, 7))
+    across = subject.call(subject.put(weight.T), "t", keep=True)  # kept the other way round, as some models do
+    fact = "a weight that is a view is pooled like any other"
+    yield agrees(subject, subject.run(across, 6, 2), _pooled(weight, 6, 2), key="a view", fact=fact, exact=True)
 
 
 EXERCISE = Exercise(

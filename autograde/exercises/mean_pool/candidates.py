@@ -518,3 +518,42 @@ VARIANTS = (
     Variant("index_add", indexed),
     Variant("NumPy on the tensor's memory", in_numpy),
 )
+
+
+def divides_in_place_without_groups(weight, num_heads, num_kv_heads):
+    if num_heads == num_kv_heads:
+        return weight.mul_(1.0).div_(num_heads).mul(num_heads)
+    return unflattened(weight, num_heads, num_kv_heads)
+
+
+def float64_matrix(weight, num_heads, num_kv_heads):
+    refused = num_heads % num_kv_heads or weight.shape[0] % num_heads
+    if refused:
+        raise ValueError(refused)
+    G = num_heads // num_kv_heads
+    shares = torch.eye(num_kv_heads, dtype=torch.float64).repeat_interleave(G, dim=1) / G
+    heads = weight.reshape(num_heads, -1)
+    return (shares @ heads).reshape(-1, weight.shape[1])
+
+
+def unflattened(weight, num_heads, num_kv_heads):
+    if num_heads % num_kv_heads or weight.shape[0] % num_heads:
+        raise ValueError("heads")
+    return weight.unflatten(0, (num_kv_heads, num_heads // num_kv_heads, -1)).mean(1).flatten(0, 1)
+
+
+MISTAKES += (
+    Mistake(
+        "divides-in-place-without-groups",
+        divides_in_place_without_groups,
+        "With a KV head for each head, the weights are divided where they lie: the caller's weight changes.",
+        "the weight stays",
+    ),
+    Mistake(
+        "float64-matrix",
+        float64_matrix,
+        "You multiply by a float64 matrix, whatever the weight is: torch refuses. Take weight.dtype.",
+        "both ends",
+    ),
+)
+VARIANTS += (Variant("unflatten", unflattened),)

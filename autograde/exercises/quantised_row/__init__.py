@@ -41,7 +41,7 @@ def _ask(subject: Subject, *sizes: int) -> Finding:
 @stage("payload", why="Elements of a few bits lie one behind the other; the last byte may be filled in part.")
 def payload(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     dim = int(rng.choice(ODD))
-    for head_dim, bits in ((dim, 16), (5, 3), (5, 4), (dim, 4), (dim, 3), (dim, 6), (8, 1), (dim, 8)):
+    for head_dim, bits in ((dim, 16), (5, 3), (5, 4), (dim, 4), (dim, 3), (dim, 6), (8, 1), (dim, 8), (dim, 5)):
         yield _ask(subject, head_dim, bits, head_dim, 0, 0, 1)
 
 

@@ -40,6 +40,8 @@ def _ask(subject: Subject, pair: tuple[Config, Want]) -> Iterable[Finding]:
 def plain(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for model_type in TYPES:
         yield from _ask(subject, like_llama(model_type, *primes(rng, 4)))
+    for kv_heads, group in ((1, 5), (5, 1), (1, 1)):  # one KV head for all, and one for each
+        yield from _ask(subject, like_llama("llama", 3, kv_heads, group, 7))
 
 
 @stage("head_dim given", why="Gemma-2-27B has heads of 128, where 4608 / 32 would give 144: 12% too many bytes.")
@@ -54,12 +56,13 @@ def head_dim_given(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
     config, want = like_llama("llama", kv_heads, layers, group, dim, head_dim=dim)
     del config["hidden_size"]  # nobody needs it
     yield from _ask(subject, (config, want))
-    yield from _ask(subject, like_llama("mistral", layers, kv_heads, group, dim, head_dim=None))
+    for model_type in ("mistral", "llama", "qwen2", "gemma2"):
+        yield from _ask(subject, like_llama(model_type, layers, kv_heads, group, dim, head_dim=None))
 
 
 @stage("KV heads left out", why="The older of these models have a KV head for each query head, and do not say so.")
 def kv_heads_left_out(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for model_type in ("llama", "mistral"):
+    for model_type in TYPES:
         layers, heads, dim = primes(rng, 3)
         config, want = like_llama(model_type, layers, heads, 1, dim)
         del config["num_key_value_heads"]
@@ -100,6 +103,18 @@ def no_guessing(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     needed = [(config, name) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")]
     needed += [(old, name) for name in ("n_layer", "n_head", "n_embd")]
     cases += [(without(name, whole_config), f"a config without {name}") for whole_config, name in needed]
+    given = {**config, "head_dim": dim}
+    cases += [
+        ({**given, "num_key_value_heads": kv}, f"num_key_value_heads {kv} of {heads} heads, head_dim {dim},")
+        for kv in (heads - 1, 2 * heads, 0, -kv_heads)
+    ]
+    cases += [(without("num_hidden_layers", given), "a config with head_dim, without num_hidden_layers")]
+    cases += [
+        ({**old, "model_type": "llama"}, "a llama config with the names of gpt2"),
+        ({**without("num_hidden_layers", config), "n_layer": layers}, "a llama config with n_layer"),
+    ]
+    cases += [({**config, "model_type": kind}, f"model_type {kind}") for kind in ("gemma", "qwen", "Llama", None)]
+    cases += [({**old, "model_type": kind}, f"model_type {kind}") for kind in ("gpt", "gpt2-xl")]
     for number, (bad, what) in enumerate(cases):
         yield refused(subject, bad, key=f"case {number}", what=what)
     yield from _ask(subject, (config, want))

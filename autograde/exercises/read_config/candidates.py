@@ -718,3 +718,66 @@ VARIANTS = (
     Variant("asserts, and an error class of its own", with_asserts),
     Variant("whole floats", whole_floats),
 )
+
+
+def kv_heads_unchecked_with_head_dim(config):
+    if config.get("head_dim") is None:
+        return _read(config)
+    kv_heads = config.get("num_key_value_heads")
+    return _read({**config, "num_key_value_heads": None}) | ({} if kv_heads is None else {"num_kv_heads": kv_heads})
+
+
+def no_multi_query(config):
+    found = _read(config)
+    if found["num_kv_heads"] <= 1:
+        raise ValueError("1 KV head")
+    return found
+
+
+def part_of_a_type(config):
+    kind = config.get("model_type")
+    if kind is None or kind not in "llama mistral qwen2 gemma2 gpt2":
+        raise ValueError(f"model_type {kind!r}")
+    return _read({**config, "model_type": "gpt2" if kind in "gpt2" else "llama"})
+
+
+def either_name(config):
+    if config.get("model_type") not in (*KNOWN, "gpt2"):
+        raise ValueError("model_type")
+    names = {"n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "n_embd": "hidden_size"}
+    return _read({"model_type": "llama"} | {names.get(name, name): config[name] for name in config if name[0] != "m"})
+
+
+def kv_heads_needed_by_new_families(config):
+    if config.get("model_type") in ("qwen2", "gemma2"):
+        _need({name: value for name, value in config.items() if value is not None}, "num_key_value_heads")
+    return _read(config)
+
+
+MISTAKES += (
+    Mistake(
+        "kv-heads-unchecked-with-head-dim",
+        kv_heads_unchecked_with_head_dim,
+        "Where head_dim is given, the KV heads are not checked. Check them always.",
+        "no guessing",
+    ),
+    Mistake("no-multi-query", no_multi_query, "One KV head is refused. Only fewer than 1 is wrong.", "plain"),
+    Mistake(
+        "part-of-a-type",
+        part_of_a_type,
+        'You look for model_type in one text, and "gemma" is a part of "gemma2". Use a tuple or a set.',
+        "no guessing",
+    ),
+    Mistake(
+        "either-name",
+        either_name,
+        "You take GPT-2's names in a config of another family. There the needed field is missing: refuse.",
+        "no guessing",
+    ),
+    Mistake(
+        "kv-heads-needed-by-new-families",
+        kv_heads_needed_by_new_families,
+        "qwen2 and gemma2 without num_key_value_heads are refused. Missing means as many as query heads, for all four.",
+        "KV heads left out",
+    ),
+)

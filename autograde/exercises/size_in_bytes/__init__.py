@@ -28,6 +28,12 @@ REFUSED = (
     ("", "an empty text"),
     ("-3 GB", "a negative size"),
     ("-0.5 KiB", "a negative size"),
+    ("5 G", "a unit without its B"),
+    ("5 Ki", "a unit without its B"),
+    ("5 iB", "a unit without its letter"),
+    ("5 kB", "a unit in other letters"),
+    ("5 GBs", "a unit with a letter too many"),
+    ("5 GB 7", "a size and something else"),
 )
 
 
@@ -64,6 +70,8 @@ def binary_units(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
 def decimal_points(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for text in (*SMALL, *rng.permutation(ROUNDED)):
         yield _ask(subject, str(text))
+    for text in ("0 B", "0.0 GiB"):  # nothing is a size too
+        yield _ask(subject, text)
 
 
 @stage("what is no size", why="A guess here becomes a plan that is wrong by a factor of 8, or of a thousand.")

@@ -422,3 +422,56 @@ VARIANTS = (
     Variant("an error class of its own", own_error),
     Variant("a space is not needed", without_a_space),
 )
+
+
+def b_is_optional(text):
+    found = re.fullmatch(r"([0-9.]+) ([KMGT]i?)B?|([0-9.]+) B", text)
+    if not found:
+        raise ValueError(text)
+    return _read(f"{found[1]} {found[2]}B") if found[1] else _read(text)
+
+
+def letter_is_optional(text):
+    return _read(text.replace(" iB", " B"))
+
+
+def end_not_looked_at(text):
+    found = re.match(r"[0-9.]+ ([KMGT]i?)?B", text)
+    if not found:
+        raise ValueError(text)
+    return _read(found[0])
+
+
+def small_k(text):
+    return _read(text.replace("kB", "KB"))
+
+
+def zero_refused(text):
+    size = _read(text)
+    if not size:
+        raise ValueError(text)
+    return size
+
+
+MISTAKES += (
+    Mistake(
+        "b-is-optional",
+        b_is_optional,
+        'A unit without its B is taken: "5 G" says neither bytes nor which giga.',
+        "what is no size",
+    ),
+    Mistake("letter-is-optional", letter_is_optional, '"iB" is taken for bytes. It is no unit.', "what is no size"),
+    Mistake(
+        "end-not-looked-at",
+        end_not_looked_at,
+        "re.match() looks at the beginning only: what follows a size is passed over. re.fullmatch() looks at all.",
+        "what is no size",
+    ),
+    Mistake("small-k", small_k, 'You take "kB" too. The units are spelt exactly as in the table.', "what is no size"),
+    Mistake(
+        "zero-refused",
+        zero_refused,
+        "Nothing at all is refused. 0 is no negative size: compare with `< 0`.",
+        "decimal points",
+    ),
+)
