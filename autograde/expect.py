@@ -151,9 +151,14 @@ def equals(subject: Subject, got: Any, want: Any, *, key: str, fact: str, what: 
         f"does not hold: {fact}",
         where=what,
         expected=str(want),
-        got="None" if got is None and subject.record[-1].value is not None else shown_value(got),
+        got=shown_value(got) if got is not None or _is_all_of_it(subject, got) else "None",
         events=len(subject.record),
     )
+
+
+def _is_all_of_it(subject: Subject, value: Any) -> bool:
+    """Whether the newest reply is this value, not something that holds it."""
+    return bool(subject.record) and subject.record[-1].value is value
 
 
 def is_pair(subject: Subject, got: Any, *, key: str, what: str, where: str = "") -> Finding:

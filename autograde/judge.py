@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from autograde.deadline import TimeUp, time_limit
-from autograde.diagnosis import Diagnosis, diagnose, same
+from autograde.diagnosis import OWN_WORDS, Diagnosis, diagnose, same
 from autograde.exercise import Exercise, Mistake, Stage
 from autograde.finding import Finding
 from autograde.host import is_learners, running_line
@@ -153,7 +153,9 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
     if key == "raised" and error.line:
         text = f"{text} ({error.line})"
     where = subject.asked if key == "raised" and error.kind != "Misuse" else ""
-    return Finding(False, key, text, where=where, events=len(subject.record), seen=(error.kind,))
+    # A refusal is told in words of one's own. The words of a library are those of one mistake.
+    words = OWN_WORDS if "`raise " in error.line else error.message
+    return Finding(False, key, text, where=where, events=len(subject.record), seen=(error.kind, words))
 
 
 def _stopped(exercise: Exercise, stop: TimeUp | WorkStopped) -> Finding:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -19,16 +18,22 @@ def poisoned_memory() -> Iterator[None]:
     """Make `np.empty`, `torch.empty` and their like give NaN where they would give whatever lay in memory."""
     with ExitStack() as stack:
         for name in ("empty", "empty_like"):
-            stack.enter_context(patch.object(np, name, _poisoned(getattr(np, name), _fill_array)))
+            _replace(stack, np, name, _fill_array)
         if "torch" in sys.modules:
             torch = sys.modules["torch"]
             for name in MAKERS:
-                stack.enter_context(patch.object(torch, name, _poisoned(getattr(torch, name), _fill_tensor)))
+                _replace(stack, torch, name, _fill_tensor)
             for name in ("new_empty", "new_empty_strided"):
-                stack.enter_context(
-                    patch.object(torch.Tensor, name, _poisoned(getattr(torch.Tensor, name), _fill_tensor))
-                )
+                _replace(stack, torch.Tensor, name, _fill_tensor)
         yield
+
+
+def _replace(stack: ExitStack, owner: Any, name: str, fill: Callable[[Any], None]) -> None:
+    """Put the poisoned function in the place of the plain one, until the stack is left."""
+    plain, is_own = getattr(owner, name), name in vars(owner)
+    setattr(owner, name, _poisoned(plain, fill))
+    # torch.Tensor inherits its methods: what it did not have must not stay on it.
+    stack.callback(setattr, owner, name, plain) if is_own else stack.callback(delattr, owner, name)
 
 
 def _poisoned(make: Callable[..., Any], fill: Callable[[Any], None]) -> Callable[..., Any]:

@@ -223,8 +223,7 @@ print(torch.where(real, real.cumsum(dim=1) - 1, -1))  # positions; -1 for paddin
 #
 # - `append` keeps the real tokens, each row packed from its own slot 0. Padding is on the left, on the right, or all of a
 #   row. It is never stored or counted, and may hold anything, NaN too.
-# - What comes back may have its columns in any order: positions tell, and -1 says that there is no token. `S` is at most
-#   `max_len`.
+# - What comes back may have its columns in any order: positions tell, and -1 says that there is no token.
 # - `lengths`, an attribute or a property, holds the tokens of each row, `(B,)`.
 # - When any row has no room for its real tokens: `ValueError`, and nothing changes in any row.
 # - The caller reuses its tensors: keep copies, and leave `k`, `v` and `real` as they are.

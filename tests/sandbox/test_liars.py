@@ -164,9 +164,9 @@ def near(value: Any) -> list[Any]:
         return [not value, int(value), float(value), np.array(value), [value], str(value)]
     if isinstance(value, int):
         wrong = [
-            value + 1,
+            value + 1 + abs(value) // 1000,  # beyond the rounding of float64
             -value - 1,
-            value + 0.5,
+            value + 0.5 + abs(value) / 1000,
             (value or 1) * 1e18,
             [value, value, value],
             np.array(value + 1),
@@ -193,9 +193,9 @@ def near(value: Any) -> list[Any]:
         one = value.copy()
         one.reshape(-1)[-1] ^= True
         return [one, ~value, value.astype(int), value.astype(float), value[:-1], np.stack([value, value]), value.all()]
-    last = value.copy()
+    last = value.astype(value.dtype if value.dtype.kind == "f" else "f8")
     last.reshape(-1)[-1] += 1e-3 * max(1.0, float(np.abs(value).max()))
-    hole = value.copy()
+    hole = value.astype("f8")
     hole.reshape(-1)[0] = np.nan
     wrong = [
         last,
@@ -247,7 +247,13 @@ def lies_about(exercise: Exercise, reply: dict) -> list[dict]:
 
 def is_empty(reply: dict) -> bool:
     """Arrays without rows: every other empty array is as good."""
-    return "value" in reply and isinstance(reply["value"], np.ndarray) and reply["value"].size == 0
+    return "value" in reply and holds_nothing(reply["value"])
+
+
+def holds_nothing(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(holds_nothing, value))
+    return isinstance(value, np.ndarray) and value.size == 0
 
 
 @each_exercise

@@ -19,7 +19,7 @@ from autograde.subject import Subject
 
 RULE = "every output equals that of the whole sequence at once"
 SHAPE = Shape(num_heads=6, num_kv_heads=2, head_dim=4, width=10, base=100.0)
-TOKENS = 7
+TOKENS, LONG = 7, 41
 Rows = np.ndarray
 
 
@@ -74,6 +74,8 @@ def chunks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for sizes in ([3, 1, 1, 1, 1], [3, 2, 2], [2, 5], [1, 6]):
         cache = LentLayerCache(len(x), SHAPE, TOKENS + 5)
         yield from run(subject, layer, cache, x, want, sizes)
+    x = sequences(rng, SHAPE, B=1, T=LONG)  # longer than any table of masks or angles that a short run would fit
+    yield from run(subject, layer, LentLayerCache(1, SHAPE, LONG), x, recompute_layer(layer, x)[0], [19, 1, LONG - 20])
 
 
 @stage(
@@ -113,13 +115,14 @@ def kept(subject: Subject, got: Rows, want: Rows, others: dict[str, Rows], *, ke
 
 @stage("rows computed", why="Right outputs are not enough: each token may go through each projection once.")
 def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    layer, x = LentLayer(SHAPE, rng), sequences(rng, SHAPE)
-    cache = LentLayerCache(len(x), SHAPE, TOKENS + 3)
-    yield from run(subject, layer, cache, x, recompute_layer(layer, x)[0], [2, 3, 1, 1])
-    seen = tuple(layer.rows(name) for name in "qkvo")
-    for name in "kvqo":
-        fact = f"{len(x)} sequences of {TOKENS} tokens go through project_{name} once, {x.shape[0] * TOKENS} rows"
-        yield counts(subject, layer.rows(name), len(x) * TOKENS, key=f"project_{name}", fact=fact, seen=seen)
+    for sizes in ([2, 3, 1, 1], [1, 6]):
+        layer, x = LentLayer(SHAPE, rng), sequences(rng, SHAPE)
+        cache = LentLayerCache(len(x), SHAPE, TOKENS + 3)
+        yield from run(subject, layer, cache, x, recompute_layer(layer, x)[0], sizes)
+        seen = tuple(layer.rows(name) for name in "qkvo")
+        for name in "kvqo":
+            fact = f"{len(x)} sequences of {TOKENS} tokens go through project_{name} once, {x.shape[0] * TOKENS} rows"
+            yield counts(subject, layer.rows(name), len(x) * TOKENS, key=f"project_{name}", fact=fact, seen=seen)
 
 
 @stage("another layer", why="Nothing may hang on the sizes of one layer, or on what another one was given.")
@@ -133,6 +136,13 @@ def another_layer(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
         runs.append(run(subject, layer, LentLayerCache(B, shape, 5), x, want, [2, 3], label))
     for both in zip(*runs, strict=True):  # by turns, as the layers of a model
         yield from both
+    layer, texts = LentLayer(SHAPE, rng), [sequences(rng, SHAPE, T=6) for _ in range(2)]
+    runs = [
+        run(subject, layer, LentLayerCache(len(x), SHAPE, 6), x, recompute_layer(layer, x)[0], sizes, label)
+        for x, sizes, label in zip(texts, ([2, 3, 1], [3, 1, 2]), ("one text", "another text, same layer"), strict=True)
+    ]
+    for findings in zip(*runs, strict=True):  # by turns, as the texts that a server works on
+        yield from findings
 
 
 EXERCISE = Exercise(

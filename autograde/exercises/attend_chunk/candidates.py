@@ -409,14 +409,14 @@ class QueriesForEachToken(Base):
 
 
 class ProjectedToEight(Base):
-    """Chunks are filled up with zeros to 8 rows, so that every call is alike."""
+    """Chunks are filled up with zeros to 8 rows, or 16, 24, so that calls are alike."""
 
     def run(self, layer, cache, x):
         class Padded:
             def __getattr__(self, name):
                 if not name.startswith("project_") or name == "project_o":
                     return getattr(layer, name)
-                filled = torch.nn.functional.pad(x, (0, 0, 0, 8 - x.shape[1]))
+                filled = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 8))
                 return lambda x: getattr(layer, name)(filled)[:, :, : x.shape[1]]
 
         return super().run(Padded(), cache, x)
@@ -427,6 +427,28 @@ class OutputForEachToken(Base):
 
     def out(self, layer, x, attended):
         return torch.cat([layer.project_o(attended)[:, t : t + 1] for t in range(x.shape[1])], dim=1)
+
+
+class PositionsWrap(Base):
+    """A table of 16 angles."""
+
+    def positions(self, start, T):
+        return torch.arange(start, start + T) % 16
+
+
+class SeesThe16Newest(Base):
+    def mask(self, start, T, S):
+        distance = torch.arange(start, start + T)[:, None] - torch.arange(S)[None, :]
+        return (distance >= 0) & (distance < 16)
+
+
+class FirstTokenTwice(Base):
+    """A first token that comes alone is projected once more, to see what the sizes are."""
+
+    def run(self, layer, cache, x):
+        if len(cache) == 0 and x.shape[1] == 1:
+            layer.project_v(x)
+        return super().run(layer, cache, x)
 
 
 def _work(kind):
@@ -474,7 +496,7 @@ MISTAKES = (
     _mistake("never-appended", NeverAppended, "Nothing is appended: the next call finds an empty cache.", "one prompt"),
     _mistake("last-token-kept", LastTokenKept, "Once tokens are held, only the last token of a chunk is worked on.", "chunks"),
     _mistake("top-left", TopLeft,
-             "The mask is a triangle from the top left: a new token sees key 0 and not what was held. Row t stands at len(cache) + t.", "token by token",
+             "A new token sees key 0 and not what was held: positions, or a triangle, start again at 0. Row t stands at len(cache) + t.", "token by token",
              "PyTorch's is_causal=True with T < S"),
     _mistake("no-mask", NoMask, "There is no mask: tokens of a chunk see the ones after them.", "one prompt"),
     _mistake("top-left-for-chunks", TopLeftForChunks,
@@ -513,9 +535,12 @@ MISTAKES = (
     _mistake("queries-for-each-token", QueriesForEachToken,
              "All queries of a chunk are projected again for each of its tokens. Project the chunk once.", "rows computed"),
     _mistake("padded-to-eight", ProjectedToEight,
-             "Chunks are padded to 8 rows before they are projected: rows are worked out that nobody needs.", "rows computed"),
+             "Chunks are padded to a multiple of 8 rows before they are projected: rows are worked out that nobody needs.", "rows computed"),
     _mistake("output-for-each-token", OutputForEachToken,
              "project_o is called on the whole chunk for each of its tokens. Once is enough.", "rows computed"),
+    _mistake("positions-wrap", PositionsWrap, "Positions start again at 0 after 16 tokens. They have no end.", "chunks"),
+    _mistake("sees-the-16-newest", SeesThe16Newest, "A token sees the 16 newest only. It sees all that came before it.", "chunks"),
+    _mistake("first-token-twice", FirstTokenTwice, "A first token that comes alone has its value projected twice.", "rows computed"),
 )  # fmt: skip
 
 
@@ -602,6 +627,29 @@ class LargeNegative(Base):
         return scores.where(mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
 
 
+def halves(layer, cache, x):
+    """A chunk is two smaller ones, down to single tokens."""
+    T = x.shape[1]
+    if T > 1:
+        return torch.cat([halves(layer, cache, part) for part in x.tensor_split(2, dim=1)], dim=1)
+    return token_by_token(layer, cache, x)
+
+
+def running_softmax(layer, cache, x):
+    """Key by key, with a running maximum and a running sum, as fused kernels do it."""
+    n, T, H = len(cache), x.shape[1], layer.num_heads
+    at = torch.arange(n, n + T)
+    q, k = layer.rotate(layer.project_q(x), at), layer.rotate(layer.project_k(x), at)
+    K, V = (Base().heads(rows, H) for rows in cache.append(k, layer.project_v(x)))
+    top, total, out = torch.full(q.shape[:3], -torch.inf, dtype=q.dtype), torch.zeros(q.shape[:3]), torch.zeros_like(q)
+    for s in range(n + T):
+        score = ((q * K[:, :, s : s + 1]).sum(-1) / layer.head_dim**0.5).masked_fill(at < s, -torch.inf)
+        higher = torch.maximum(top, score)
+        old, new = (top - higher).exp(), (score - higher).exp()
+        total, out, top = total * old + new, out * old[..., None] + new[..., None] * V[:, :, s : s + 1], higher
+    return layer.project_o(out / total[..., None])
+
+
 VARIANTS = (
     Variant("repeated heads", _work(Base)),
     Variant("scaled_dot_product_attention", with_sdpa),
@@ -611,4 +659,6 @@ VARIANTS = (
     Variant("float32", in_float32),
     Variant("in two parts", in_two_parts),
     Variant("a large negative number", _work(LargeNegative)),
+    Variant("halves of halves", halves),
+    Variant("a running softmax", running_softmax),
 )

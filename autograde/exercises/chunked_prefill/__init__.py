@@ -24,20 +24,20 @@ AXES = ("sequence", "position", "token")
 class Model:
     """Stands for a model with a cache: logits hang on all tokens so far, on their order and on their positions."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rows = rng.normal(size=(VOCAB, VOCAB))
+    def __init__(self, rng: np.random.Generator, B: int = B, vocab: int = VOCAB) -> None:
+        self.rows = rng.normal(size=(vocab, vocab))
         self.held: list[list[int]] = [[] for _ in range(B)]
         self.sizes: list[int] = []  # of each call
 
     def step(self, tokens: Any) -> np.ndarray:
-        """The next tokens (B, t) -> logits (B, t, VOCAB)."""
-        tokens = np.asarray(tokens)
+        """The next tokens (B, t) -> logits (B, t, vocab)."""
+        tokens, B, vocab = np.asarray(tokens), len(self.held), len(self.rows)
         if tokens.ndim != 2 or len(tokens) != B or tokens.dtype.kind not in "iu":
             raise ValueError(f"step takes the next tokens of {B} sequences, ({B}, t) whole numbers, got {tokens.shape}")
-        if tokens.size and not 0 <= tokens.min() <= tokens.max() < VOCAB:
-            raise ValueError(f"tokens must be 0 to {VOCAB - 1}")
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < vocab:
+            raise ValueError(f"tokens must be 0 to {vocab - 1}")
         self.sizes.append(tokens.shape[1])
-        logits = np.zeros((*tokens.shape, VOCAB))
+        logits = np.zeros((*tokens.shape, vocab))
         for b, row in enumerate(tokens.tolist()):
             for t, token in enumerate(row):
                 self.held[b].append(token)
@@ -45,14 +45,14 @@ class Model:
         return logits
 
     def logits(self, tokens: list[int]) -> np.ndarray:
-        """(VOCAB,) after these tokens: the later one came, the more it counts."""
+        """(vocab,) after these tokens: the later one came, the more it counts."""
         return sum((0.8 ** (len(tokens) - i) + 0.1 / (i + 1)) * self.rows[token] for i, token in enumerate(tokens))
 
 
-def prompt(rng: np.random.Generator, T: int) -> np.ndarray:
-    """(B, T) tokens, no 0 among them, two equal ones first."""
-    tokens = rng.integers(1, VOCAB, size=(B, T))
-    tokens[0, :2], tokens[1, -1] = tokens[0, 0], 0
+def prompt(rng: np.random.Generator, T: int, B: int = B, vocab: int = VOCAB) -> np.ndarray:
+    """(B, T) tokens, two equal ones first, and one 0."""
+    tokens = rng.integers(1, vocab, size=(B, T))
+    tokens[0, :2], tokens[1 % B, -1] = tokens[0, 0], 0
     return tokens
 
 
@@ -98,8 +98,10 @@ def a_shorter_last_chunk(subject: Subject, rng: np.random.Generator) -> Iterable
 
 @stage("calls", why="A call more costs a pass over all weights; a call too large, the memory that chunks are to save.")
 def calls(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for T, chunk_size in ((7, 3), (8, 5), (9, 3), (11, 4), (5, 9), (6, 1)):
-        model, tokens = Model(rng), prompt(rng, T)
+    usual = ((7, 3), (8, 5), (9, 3), (11, 4), (5, 9), (6, 1))
+    other = ((1, 1, 2, 5), (1, 3, 4, 6), (23, 17, 1, 7), (19, 2, 2, 14))  # one token; long; other batches, vocabularies
+    for T, chunk_size, *sizes_of in (*usual, *other):
+        model, tokens = Model(rng, *sizes_of), prompt(rng, T, *sizes_of)
         yield push(subject, model, tokens, chunk_size)
         sizes, where = tuple(model.sizes), f"{T} tokens with chunk_size {chunk_size}, calls of {model.sizes}"
         yield none_larger(subject, model, chunk_size, where)

@@ -274,6 +274,20 @@ def refused_after_a_step(step, tokens, chunk_size):
     return prefill(step, tokens, chunk_size)
 
 
+def at_most_eight(step, tokens, chunk_size):
+    _refuse(chunk_size)
+    return prefill(step, tokens, min(chunk_size, 8))
+
+
+def sizes_of_the_first_try(step, tokens, chunk_size):
+    """The batch and the vocabulary that one run had."""
+    _refuse(chunk_size)
+    out = torch.zeros(3, tokens.shape[1], 11, dtype=torch.float64)
+    for i in range(0, tokens.shape[1], chunk_size):
+        out[:, i : i + chunk_size] = step(tokens[:, i : i + chunk_size])
+    return out
+
+
 MISTAKES = (
     Mistake("short-chunk-dropped", short_chunk_dropped, "The rest that does not fill a chunk is dropped. Push it through as a shorter one.", "a shorter last chunk"),
     Mistake("last-token-dropped", last_token_dropped,
@@ -320,6 +334,9 @@ MISTAKES = (
     Mistake("nothing-for-zero", nothing_for_zero, "A chunk_size below 1 gives None. Raise ValueError.", "refusals"),
     Mistake("refused-after-a-step", refused_after_a_step,
             "The bad chunk_size is refused, but a token has gone in already. Check before the first step.", "refusals"),
+    Mistake("at-most-eight", at_most_eight, "Chunks have 8 tokens at most, whatever chunk_size is. Larger ones save calls.", "calls"),
+    Mistake("sizes-of-one-model", sizes_of_the_first_try,
+            "The sizes of one batch and one vocabulary are written into the code. Take them from what `step` returns.", "calls"),
 )  # fmt: skip
 
 
@@ -374,6 +391,12 @@ def lists(step, tokens, chunk_size):
     return rows
 
 
+def recursive(step, tokens, chunk_size):
+    _refuse(chunk_size)
+    logits, rest = step(tokens[:, :chunk_size]), tokens[:, chunk_size:]
+    return torch.cat((logits, recursive(step, rest, chunk_size)), dim=1) if rest.numel() else logits
+
+
 VARIANTS = (
     Variant("slices", prefill),
     Variant("split", with_split),
@@ -382,4 +405,5 @@ VARIANTS = (
     Variant("the short chunk first", short_chunk_first),
     Variant("written in place", written_in_place),
     Variant("lists", lists),
+    Variant("recursion", recursive),
 )

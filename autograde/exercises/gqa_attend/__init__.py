@@ -154,7 +154,8 @@ def _unchanged(subject: Subject, case: Case, kept: list[Handle], when: str = "")
     for run in (f"{when}first layer", f"{when}second layer"):
         yield _agree(subject, case, run, subject.run(*kept))
         for name, handle, array in zip(("q", "k", "v", "mask"), kept, case.args, strict=True):
-            same = np.array_equal(subject.read(handle), array)
+            read = subject.read(handle)
+            same = isinstance(read, np.ndarray) and read.dtype == array.dtype and np.array_equal(read, array)
             key, fact = f"{name}, {run}", f"{name} is as it was before the call"
             events = len(subject.record)
             yield held(key, fact) if same else Finding(False, key, f"does not hold: {fact}", run, events=events)

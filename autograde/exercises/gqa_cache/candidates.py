@@ -1326,12 +1326,6 @@ MISTAKES += (
         "full",
     ),
     Mistake(
-        "advance-must-match",
-        AdvanceMustMatch,
-        "advance(n) is refused when another number of tokens was appended. n alone says how many count.",
-        "tried again",
-    ),
-    Mistake(
         "room-left-by-the-pass",
         RoomLeftByThePass,
         "can_append() counts tokens that were appended but not advanced. They do not count yet.",
@@ -1438,6 +1432,7 @@ class LayersLast(Base):
 
 
 VARIANTS += (
+    Variant("advance() insists on what was appended", AdvanceMustMatch),
     Variant("one flat tensor", Flat),
     Variant("copied by index, the pair in one tensor", Stacked),
     Variant("layers last, a list", LayersLast),

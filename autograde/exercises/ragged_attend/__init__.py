@@ -27,12 +27,20 @@ def ask(
     q_positions: Positions,
     k_positions: Positions,
     what: str,
+    heads: tuple[int, int, int] = (H, HKV, D),
+    low: bool = False,
     **padding: float,
 ) -> Iterable[Finding]:
-    """One call, against each row alone in loops. `padding`: what padded q, k and v hold, else random numbers."""
+    """One call, against each row alone in loops. `padding`: what padded q, k and v hold, else random numbers.
+
+    heads: (H, Hkv, D). low: all scores are far below 0, further than small stand-ins for minus infinity.
+    """
     qp, kp = np.array(q_positions), np.array(k_positions)
+    H, HKV, D = heads
     q = rng.normal(size=(len(qp), H, qp.shape[1], D)) * 2
     k, v = rng.normal(size=(2, len(kp), HKV, kp.shape[1], D))
+    if low:
+        q, k = 20 + 20 * np.abs(q), -20 - 20 * np.abs(k)
     for name, rows, positions in (("q", q, qp), ("k", k, kp), ("v", v, kp)):
         rows.transpose(0, 2, 1, 3)[positions < 0] = padding.get(name, rng.normal() * 3)
     want = attend_batch(q, k, v, seen(qp, kp))
@@ -71,6 +79,10 @@ def no_padding(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from ask(subject, rng, [[6]] * 2, [[*range(7)]] * 2, "one new token")
     yield from ask(subject, rng, [[4, 5, 6]] * 2, [[*range(7)]] * 2, "3 new tokens after 4")
     yield from ask(subject, rng, [[*range(4)]] * 2, [[*range(4)]] * 2, "a prompt of 4")
+    for heads in ((4, 4, 3), (5, 1, 2), (8, 4, 7)):
+        text = "{} heads, {} KV heads, head dim {}".format(*heads)
+        yield from ask(subject, rng, [[2, 3, 4]], [[*range(5)]], text, heads)
+    yield from ask(subject, rng, [[38, 39]], [[*range(40)]], "40 keys")
 
 
 @stage("rows of different lengths", why="A short row must not see its own padding, nor the length of its neighbour.")
@@ -87,6 +99,8 @@ def any_column(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from ask(subject, rng, *mixed, "positions out of order")
     left = [[3, 4], [0, 1], [1, 2]], [[0, 1, 2, 3, 4], [-1, -1, -1, 0, 1], [-1, -1, 0, 1, 2]]
     yield from ask(subject, rng, *left, "keys padded on the left")
+    yield from ask(subject, rng, [[0, 1]], [[-1, -1, 0, 1]], "a batch of one row, padded on the left")
+    yield from ask(subject, rng, [[0]] * 2, [[0, 1, 2]] * 2, "scores far below 0", low=True)
 
 
 @stage("padded queries", why="A row that may see nothing is 0/0, and one NaN spoils everything in the next layer.")
@@ -108,6 +122,22 @@ def rubbish(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from ask(subject, rng, *case, "NaN in padded keys", k=np.nan)
     step = [[-1], [4], [0]], [[0, -1, -1, -1, -1], [0, 1, 2, 3, 4], [-1, 0, -1, -1, -1]]
     yield from ask(subject, rng, *step, "NaN and infinities everywhere", q=np.inf, k=np.nan, v=-np.inf)
+    yield from ask(subject, rng, *case, "infinities in padded keys and values", k=np.inf, v=np.inf)
+
+
+@stage(
+    "the caller's tensors", why="The keys and values are the cache's own: whoever clears them there changes the cache."
+)
+def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    qp, kp = np.array([[-1, 1], [3, 4]]), np.array([[0, 1, -1, -1, -1], [0, 1, 2, 3, 4]])
+    q, k, v = (rng.normal(size=(2, heads, rows, D)) for heads, rows in ((H, 2), (HKV, 5), (HKV, 5)))
+    given = {"q": q, "k": k, "v": v, "q_positions": qp, "k_positions": kp}
+    kept = {name: subject.put(part) for name, part in given.items()}
+    want = attend_batch(q, k, v, seen(qp, kp))
+    yield agrees(subject, subject.run(*kept.values()), want, key="attention", fact="each row is as it would be alone")
+    for name, handle in kept.items():
+        fact = f"{name} is left as it was"
+        yield agrees(subject, subject.read(handle), given[name], key=name, fact=fact)
 
 
 EXERCISE = Exercise(
@@ -127,7 +157,7 @@ EXERCISE = Exercise(
         "v with `masked_fill(k_pos[:, None, :, None] < 0, 0.0)`, attend, and put 0 into the output with `masked_fill` "
         "where `~mask.any(-1)[:, None, :, None]`.",
     ),
-    stages=(no_padding, rows_of_different_lengths, any_column, padded_queries, rubbish),
+    stages=(no_padding, rows_of_different_lengths, any_column, padded_queries, rubbish, callers_tensors),
     reference=Later("kvlib.padding", "ragged_attend"),
     mistakes=MISTAKES,
     variants=VARIANTS,

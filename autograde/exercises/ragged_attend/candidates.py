@@ -52,6 +52,11 @@ def attend(
     return after(weights @ group(v, H), q_positions)
 
 
+def clean_there(rows, positions):
+    """Clears the caller's own rows."""
+    return rows.masked_fill_(positions[:, None, :, None] < 0, 0.0)
+
+
 def changed(**parts):
     def ragged_attend(q, k, v, q_positions, k_positions):
         return attend(q, k, v, q_positions, k_positions, **parts)
@@ -195,6 +200,18 @@ def keep(rows, positions):
 
 def clean_after(out, q_positions):
     return out.nan_to_num(0.0, 0.0, 0.0)
+
+
+def by_threes(rows, H):
+    return rows.repeat_interleave(3, dim=1)[:, :H]
+
+
+def minus_100(scores, mask):
+    return scores.masked_fill(~mask, -100.0).softmax(-1).where(mask.any(-1, keepdim=True), 0.0)
+
+
+def nan_only(rows, positions):
+    return rows.where(~rows.isnan() & (rows > -torch.inf), 0.0)
 
 
 MISTAKES = (
@@ -346,6 +363,12 @@ MISTAKES = (
         seen_in="attention over memory that was never written",
     ),
     Mistake(
+        "cleaned-in-place",
+        changed(clean_k=clean_there, clean_v=clean_there),
+        "Padded rows of k and v are cleared in place, so the caller's cache has changed. Use masked_fill, without the _.",
+        killed_by="the caller's tensors",
+    ),
+    Mistake(
         "nan-in-keys",
         changed(clean_k=keep, shares=added),
         "A mask of -inf is added to scores that are NaN, and NaN stays. Replace them, or put zeros into padded keys.",
@@ -361,6 +384,25 @@ MISTAKES = (
         "nan-cleaned-too-late",
         changed(clean_v=keep, after=clean_after),
         "NaN is replaced in the output, where it has already spoilt rows that are tokens. Clear k and v before.",
+        killed_by="rubbish under the padding",
+    ),
+    Mistake("group-of-three", changed(group=by_threes), "The group is always 3 heads. It is H // Hkv.", "no padding"),
+    Mistake(
+        "scale-of-one-layer",
+        changed(scale=lambda q, k: 1 / math.sqrt(5)),
+        "The scores are divided by sqrt(5), whatever D is. Take D from the rows.",
+        killed_by="no padding",
+    ),
+    Mistake(
+        "minus-100-for-minus-infinity",
+        changed(shares=minus_100),
+        "Masked scores are -100, and real ones may be lower still. Set them to minus infinity.",
+        killed_by="any column",
+    ),
+    Mistake(
+        "infinity-in-values",
+        changed(clean_v=nan_only),
+        "Infinity stays in padded values, and 0 * inf is NaN. Clear by position, whatever is there.",
         killed_by="rubbish under the padding",
     ),
 )
@@ -405,9 +447,19 @@ def by_einsum(q, k, v, q_positions, k_positions):
     return torch.einsum("bngts,bnsd->bngtd", weights, v).reshape(B, H, T, -1)  # (B, H, T, D)
 
 
+def with_a_key_of_zeros(q, k, v, q_positions, k_positions):
+    """A last key and value of zeros, for whoever sees nothing else."""
+    q, k, v = clean(q, q_positions), clean(k, k_positions), clean(v, k_positions)
+    mask = right_mask(q_positions, k_positions)
+    mask = torch.cat((mask, ~mask.any(-1, keepdim=True)), -1)[:, None]
+    k, v = (torch.nn.functional.pad(rows, (0, 0, 0, 1)) for rows in (k, v))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+
 VARIANTS = (
     Variant("masked softmax, copies of the KV heads", changed()),
     Variant("scaled_dot_product_attention", by_sdpa),
     Variant("each row alone, in loops", by_rows),
     Variant("einsum in float32", by_einsum),
+    Variant("a key of zeros for those who see nothing", with_a_key_of_zeros),
 )

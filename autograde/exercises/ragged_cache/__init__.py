@@ -21,7 +21,7 @@ from autograde.exercises.positions import (
 )
 from autograde.exercises.ragged_cache.candidates import MISTAKES, VARIANTS
 from autograde.expect import agrees, refuses
-from autograde.finding import Finding
+from autograde.finding import Finding, held
 from autograde.lazy import Later
 from autograde.subject import Subject
 from autograde.value import Handle
@@ -33,14 +33,15 @@ NONE = ((0,), (0,), (0,))  # padding only: stores nothing, and shows what is hel
 class Rows:
     """What a right cache holds: each row's real tokens, in order."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
+    def __init__(self, rng: np.random.Generator, B: int = B, HKV: int = HKV, D: int = D) -> None:
+        self.rng, self.sizes = rng, (B, HKV, D)
         self.k: list[list[np.ndarray]] = [[] for _ in range(B)]
         self.v: list[list[np.ndarray]] = [[] for _ in range(B)]
 
     def chunk(self, real: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """k, v, real of the next call. Padding holds NaN: stored or returned, it cannot pass for a token."""
         mask = np.array(real, dtype=bool)
+        B, HKV, D = self.sizes
         k, v = self.rng.normal(size=(2, B, HKV, mask.shape[1], D))
         for rows in (k, v):
             rows.transpose(0, 2, 1, 3)[~mask] = np.nan
@@ -64,6 +65,7 @@ def append(subject: Subject, cache: Handle, rows: Rows, real: Sequence[Sequence[
 
 def holds(subject: Subject, cache: Handle, rows: Rows, got: Any, when: str) -> Iterable[Finding]:
     """Whether (K, V, k_positions) are the rows' tokens, wherever they stand, and `lengths` is their number."""
+    B, HKV, D = rows.sizes
     parts = three_parts(got, (B, HKV, D), rows=(B,))
     if parts is None:
         fact = f"append() returns K and V of shape ({B}, {HKV}, S, {D}) and k_positions of ({B}, S)"
@@ -85,14 +87,20 @@ def holds(subject: Subject, cache: Handle, rows: Rows, got: Any, when: str) -> I
             tokens = np.array(kept).reshape(len(want), HKV, D)
             finding = agrees(subject, part[b][:, columns].transpose(1, 0, 2), tokens, key=name, fact=fact)
             yield at_position(finding, where, ("position", "KV head"))
+    yield lengths(subject, cache, rows, when)
+
+
+def lengths(subject: Subject, cache: Handle, rows: Rows, when: str) -> Finding:
+    """Whether `lengths` is the number of tokens of each row."""
     counts = np.array([len(row) for row in rows.k], dtype=float)
     fact = f"lengths holds the number of real tokens of each row, {when}"
-    yield agrees(subject, subject.get(cache, "lengths"), counts, key="lengths", fact=fact, columns="row")
+    return agrees(subject, subject.get(cache, "lengths"), counts, key="lengths", fact=fact, columns="row")
 
 
 @stage("equal rows", why="Without padding it is the cache you know: all tokens come back, at positions 0, 1, 2, ...")
 def equal_rows(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     cache, rows = subject.new(B, HKV, 13, D), Rows(rng)
+    yield lengths(subject, cache, rows, "before the first call")
     for call, T in enumerate((4, 1, 2), start=1):
         yield from append(subject, cache, rows, [[1] * T] * B, f"after call {call}")
 
@@ -141,15 +149,46 @@ def full(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
             subject.call(cache, "append", *rows.chunk(NONE))
 
         yield refuses(subject, cache, "append", *rows.chunk(real), key=what, what=what, after=look)
+        yield lengths(subject, cache, rows, f"after the refusal of {what}")
         yield from append(subject, cache, rows, NONE, f"after the refusal of {what}")
     yield from append(subject, cache, rows, ((0, 0, 0), (1, 0, 0), (0, 1, 1)), "when all rows are exactly full")
     yield from append(subject, cache, rows, ((0, 0), (0, 0), (0, 0)), "when all rows are full and get padding")
+    cache, rows = subject.new(B, HKV, 2, D), Rows(rng)
+    wide = ((0, 0, 0, 1, 1), (1, 0, 0, 0, 0), (0, 0, 0, 0, 0))
+    yield from append(subject, cache, rows, wide, "after a chunk wider than max_len, most of it padding")
+    cache, rows = subject.new(4, 1, 140, 3), Rows(rng, 4, 1, 3)
+    long = [[int(t < end) for t in range(131)] for end in (131, 2, 64, 0)]
+    yield from append(subject, cache, rows, long, "after 131 tokens in row 0")
+    yield from append(subject, cache, rows, [[0, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]], "when row 0 holds 133 tokens")
+    cache, rows = subject.new(1, 3, 4, 2), Rows(rng, 1, 3, 2)
+    yield from append(subject, cache, rows, [[0, 0, 1, 1]], "in a batch of one row")
+    yield from append(subject, cache, rows, [[1, 0]], "in a batch of one row, later")
+
+
+@stage("memory", why="A row that has finished gets padding for as long as the others go on. It must cost nothing.")
+def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    cache, rows = subject.new(B, HKV, 7, D), Rows(rng)
+    yield from append(subject, cache, rows, ((1, 1), (0, 1), (0, 0)), "after call 1")
+    before = subject.storage(cache)
+    for number in range(20):
+        yield from append(subject, cache, rows, ((0,) * 6,) * B, f"after chunk {number + 1} of padding")
+    after = subject.storage(cache)
+    fact = "20 chunks of nothing but padding leave the cache as large as it was"
+    limit = 1024  # a counter may become a tensor; the padding itself would be a hundred times as much
+    if type(before) is type(after) is int and 0 <= after <= before + limit:
+        yield held("grown", fact)
+    else:
+        expected, given = f"at most {limit:,} bytes more", f"{before} bytes before, {after} after"
+        events = len(subject.record)
+        yield Finding(False, "grown", f"does not hold: {fact}", expected=expected, got=given[:80], events=events)
+    yield from append(subject, cache, rows, ((0, 1), (0, 0), (1, 1)), "after that padding")
 
 
 @stage("reused tensors", why="A real decoder writes the next keys into the same memory, and serves other batches too.")
 def reused_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     cache, rows = subject.new(B, HKV, 7, D), Rows(rng)
     other, others = subject.new(B, HKV, 7, D), Rows(rng)
+    small, fews = subject.new(B, HKV, 2, D), Rows(rng)  # made last: what caches share is its
     yield from append(subject, other, others, ((1, 1), (0, 1), (0, 0)), "in another cache")
     kept: list[Handle] = []
     for call, real in enumerate((((0, 1), (1, 1), (1, 0)), ((1, 1), (0, 0), (0, 1))), start=1):
@@ -167,6 +206,21 @@ def reused_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
         subject.fill(kept[2], False)
     yield from append(subject, cache, rows, NONE, "after the caller reused its tensors")
     yield from append(subject, other, others, ((1,), (0,), (1,)), "in another cache, later")
+    whole = [[1, 1]] * B  # without any padding
+    chunk = fews.chunk(whole)
+    kept = [subject.put(part) for part in chunk]
+    got = subject.call(small, "append", *kept)
+    fews.keep(*chunk)
+    yield from holds(subject, small, fews, got, "after a chunk without padding")
+    for handle in kept[:2]:
+        subject.fill(handle, np.nan)
+    yield from append(subject, small, fews, NONE, "after the caller reused the tensors of a chunk without padding")
+    chunk, what = fews.chunk(whole), "2 tokens more where no row has room"
+    for handle, part in zip(kept, chunk, strict=True):
+        subject.fill(handle, part)
+    yield refuses(subject, small, "append", *kept, key=what, what=what)
+    for name, handle, part in zip(("k", "v", "real"), kept, chunk, strict=True):
+        yield unchanged(subject, handle, part, name)
 
 
 EXERCISE = Exercise(
@@ -185,7 +239,7 @@ EXERCISE = Exercise(
         "`K` and `V` are the buffers up to the longest row, `S = max(lengths)`. `k_positions[b]` is `0, 1, ..., "
         "lengths[b] - 1`, then -1: a row of `torch.arange(S)`, kept where it is below `lengths[b]`.",
     ),
-    stages=(equal_rows, padding, rows_go_on, full, reused_tensors),
+    stages=(equal_rows, padding, rows_go_on, full, memory, reused_tensors),
     reference=Later("kvlib.ragged_cache", "RaggedCache"),
     mistakes=MISTAKES,
     variants=VARIANTS,

@@ -62,6 +62,22 @@ class SharedLength(Base):
         return super().append(k, v, real)
 
 
+class KeepsPadding(Base):
+    """Every column that ever came is kept, with position -1 where it was padding."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.columns = []
+
+    def append(self, k, v, real):
+        super().append(k, v, real)
+        ends = torch.tensor(self.lengths)[:, None] - real.sum(1, keepdim=True)
+        positions = torch.where(real, ends + real.cumsum(1) - 1, -1)
+        self.columns.append((k.clone(), v.clone(), positions))
+        K, V, P = zip(*self.columns)
+        return torch.cat(K, 2), torch.cat(V, 2), torch.cat(P, 1)
+
+
 class GapVisible(Base):
     def positions(self, S):
         return torch.arange(S).repeat(self.B, 1)
@@ -378,7 +394,81 @@ class SharedBuffers(Base):
         self.V = self.shared.setdefault(("V", sizes), self.V)
 
 
+class WideRefused(Base):
+    """The width of the chunk is compared with max_len, padding or not."""
+
+    def refuse(self, real):
+        super().refuse(real)
+        if real.shape[1] > self.max_len:
+            raise ValueError("the chunk is too wide")
+
+
+class RefusedCounted(Base):
+    """`lengths` is set before the check; the counts that are used are set after it."""
+
+    def refuse(self, real):
+        held = list(self.lengths)
+        try:
+            super().refuse(real)
+        except ValueError:
+            self.lengths = [n + int(row.sum()) for n, row in zip(held, real)]
+            self.used = held
+            raise
+
+    def append(self, k, v, real):
+        self.lengths = self.__dict__.pop("used", self.lengths)
+        return super().append(k, v, real)
+
+
+class LengthsFromFirstCall(Base):
+    """There is no `lengths` until something was appended."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.lengths
+
+    def append(self, k, v, real):
+        self.lengths = self.__dict__.get("lengths", [0] * self.B)
+        return super().append(k, v, real)
+
+
+class WholeChunkKept(Base):
+    """A first chunk without padding is kept as it came, until there is a second one."""
+
+    whole = None
+
+    def append(self, k, v, real):
+        if self.whole is not None:
+            n = self.whole[0].shape[2]
+            self.K[:, :, :n], self.V[:, :, :n] = self.whole
+            self.whole = None
+        elif not any(self.lengths) and real.all() and real.shape[1] <= self.max_len:
+            self.whole, self.lengths = (k, v), [real.shape[1]] * self.B
+            return k, v, self.positions(real.shape[1])
+        return super().append(k, v, real)
+
+
+class LimitOfTheNewest(Base):
+    """max_len belongs to the class: the cache that was made last sets it for all."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.max_len
+        type(self).max_len = sizes[2]
+
+
+class PositionsInBytes(Base):
+    def positions(self, S):
+        return super().positions(S).to(torch.int8)
+
+
 MISTAKES = (
+    Mistake(
+        "padding-kept",
+        KeepsPadding,
+        "Padding is kept, with position -1. Nobody sees it, but it takes memory, and a finished row gets it for ever.",
+        "memory",
+    ),
     Mistake(
         "values-are-keys", ValuesAreKeys, "V holds the keys: both buffers are written with k.", killed_by="equal rows"
     ),
@@ -562,6 +652,42 @@ MISTAKES = (
         killed_by="reused tensors",
         leaks=True,
     ),
+    Mistake(
+        "wide-chunk-refused",
+        WideRefused,
+        "A chunk wider than max_len is refused, though most of it is padding. Only real tokens take room.",
+        killed_by="full",
+    ),
+    Mistake(
+        "refused-tokens-shown",
+        RefusedCounted,
+        "After a refusal `lengths` shows the refused tokens too, though they are not held. Count after the check.",
+        killed_by="full",
+    ),
+    Mistake(
+        "positions-in-8-bits",
+        PositionsInBytes,
+        "Positions are kept in 8 bits, which end at 127. Use int64, as torch.arange gives them.",
+        killed_by="full",
+    ),
+    Mistake(
+        "no-lengths-at-first",
+        LengthsFromFirstCall,
+        "`lengths` is there only after the first call. A new cache holds 0 tokens in each row.",
+        killed_by="equal rows",
+    ),
+    Mistake(
+        "whole-chunk-kept",
+        WholeChunkKept,
+        "A first chunk without padding is kept as it came, not copied: when the caller reuses it, every row changes.",
+        killed_by="reused tensors",
+    ),
+    Mistake(
+        "limit-of-the-newest-cache",
+        LimitOfTheNewest,
+        "max_len is kept in the class, so that the cache made last sets it for all. Keep it in `self`.",
+        killed_by="reused tensors",
+    ),
 )
 
 
@@ -632,9 +758,53 @@ class OneCacheEach:
         return K, V, positions
 
 
+class SpareSlot:
+    """Padding is written too, to a slot behind the last that is never shown."""
+
+    def __init__(self, batch_size, num_kv_heads, max_len, head_dim):
+        self.both = torch.zeros(2, batch_size, num_kv_heads, max_len + 1, head_dim, dtype=torch.float64)
+        self.count = torch.zeros(batch_size, 1, dtype=torch.int64)
+
+    @property
+    def lengths(self):
+        return self.count[:, 0]
+
+    def append(self, k, v, real):
+        spare = self.both.shape[3] - 1
+        slots = (self.count + real.cumsum(1) - 1).masked_fill(~real, spare)
+        after = self.count + real.sum(1, keepdim=True)
+        if after.max() > spare:
+            raise ValueError("no room")
+        both = torch.stack((k, v))
+        self.both.scatter_(3, slots[None, :, None, :, None].expand_as(both), both)
+        self.count, columns = after, torch.arange(spare + 1)
+        return *self.both, columns.where(columns < after, -1)
+
+
+class RightAligned:
+    """Each row's newest token is in the last slot, and older ones move to the left."""
+
+    def __init__(self, batch_size, num_kv_heads, max_len, head_dim):
+        self.both = torch.zeros(2, batch_size, num_kv_heads, max_len, head_dim, dtype=torch.float64)
+        self.lengths = torch.zeros(batch_size, dtype=torch.int64)
+
+    def append(self, k, v, real):
+        more, max_len = real.sum(1), self.both.shape[3]
+        if bool(((self.lengths + more) > max_len).any()):
+            raise ValueError("no room")
+        for b, n in enumerate(more.tolist()):
+            new = torch.stack((k[b], v[b]))[:, :, real[b]]
+            self.both[:, b] = torch.cat((self.both[:, b, :, n:], new), 2)
+        self.lengths = self.lengths + more
+        positions = torch.arange(max_len) - (max_len - self.lengths[:, None])
+        return self.both[0], self.both[1], positions.clamp(min=-1)
+
+
 VARIANTS = (
     Variant("two buffers, plain loops", Base),
     Variant("one buffer, one indexed assignment", Scatter),
     Variant("a growing tensor for each row, padded on the left, float32", ListsOfRows),
     Variant("lists, newest token first", OneCacheEach),
+    Variant("a spare slot for padding", SpareSlot),
+    Variant("rows aligned to the right", RightAligned),
 )

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from autograde.compare import shown
+from autograde.compare import first_difference, shown
 from autograde.exercise import Exercise, stage
 from autograde.exercises.positions import (
     NO_TOKEN,
+    NOT_WHOLE,
     at_position,
     columns_of,
     named_when,
@@ -32,8 +33,16 @@ B, HKV, D = 2, 3, 5
 class Run:
     """One cache of the learner's, a history of tokens, and how much of it has been appended."""
 
-    def __init__(self, subject: Subject, rng: np.random.Generator, window: int, tokens: int) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        rng: np.random.Generator,
+        window: int,
+        tokens: int,
+        sizes: tuple[int, int, int] = (B, HKV, D),
+    ) -> None:
         self.subject, self.window, self.start = subject, window, 0
+        self.sizes = B, HKV, D = sizes
         self.K, self.V = rng.normal(size=(2, B, HKV, tokens, D))
         self.cache: Handle = subject.new(window, B, HKV, D)
 
@@ -47,7 +56,7 @@ class Run:
 
     def judge(self, got: Any, T: int) -> Iterable[Finding]:
         """Whether all that the T new tokens may see came back once, wherever it stands, and `len` counts them."""
-        subject, end = self.subject, self.start + T
+        subject, end, (B, HKV, D) = self.subject, self.start + T, self.sizes
         new = f"token {self.start}" if T == 1 else f"tokens {self.start} to {end - 1}"
         where = f"window {self.window}, after {new}"
         parts = three_parts(got, (B, HKV, D), rows=())
@@ -66,12 +75,24 @@ class Run:
             kept = rows[:, :, needed.start : end].transpose(2, 0, 1, 3)
             finding = agrees(subject, part[:, :, columns].transpose(2, 0, 1, 3), kept, key=name, fact=fact)
             yield at_position(finding, where, ("position", "row", "KV head"), first=needed.start)
+        yield self.older_are_true(parts, positions, needed, where)
         fact = "len(cache) is the number of tokens seen"
         yield equals(subject, subject.length(self.cache), end, key="length", fact=fact, what=where)
 
+    def older_are_true(self, parts: Sequence[np.ndarray], positions: list[int], needed: range, where: str) -> Finding:
+        """Whether older tokens that came too are those of their positions."""
+        fact = "what comes back of older tokens is at its true position"
+        for column, p in enumerate(positions):
+            if 0 <= p < needed.start:
+                pairs = ((parts[0], self.K), (parts[1], self.V))
+                if any(first_difference(part[:, :, column], rows[:, :, p]) for part, rows in pairs):
+                    where, events = f"{where}, position {p}", len(self.subject.record)
+                    return Finding(False, "older", f"does not hold: {fact}", where=where, events=events)
+        return held("older", fact)
+
     def memory(self) -> Finding:
         """Whether the cache holds no more than twice what `window` tokens take, positions and counters apart."""
-        most = 2 * self.window * 2 * B * HKV * D * self.K.itemsize
+        most = 2 * self.window * 2 * int(np.prod(self.sizes)) * self.K.itemsize
         size = self.subject.storage(self.cache)
         fact = f"between calls it holds at most twice what {self.window} tokens take"
         if type(size) is int and 0 <= size <= most + 32 * self.window + 64:
@@ -92,18 +113,25 @@ def needed_once(subject: Subject, positions: list[int], needed: range, where: st
             break
     if not clue and any(p >= needed.stop for p in positions):
         clue = f"there is a position from {needed.stop} on, which has not been yet"
+    if not clue and NOT_WHOLE in positions:
+        clue = "there is a position that is neither a token's nor -1"
     if not clue:
         return held("positions", fact)
-    wanted, given = f"{needed.start} to {needed.stop - 1}", str([p for p in positions if p != NO_TOKEN])[:60]
+    given = str([p if p > NOT_WHOLE else "?" for p in positions if p != NO_TOKEN])[:60]
+    wanted = f"{needed.start} to {needed.stop - 1}"
     events = len(subject.record)
     return Finding(
         False, "positions", f"does not hold: {fact}; {clue}", where=where, expected=wanted, got=given, events=events
     )
 
 
-def every(subject: Subject, rng: np.random.Generator, window: int, chunks: Sequence[int]) -> Iterable[Finding]:
+def every(
+    subject: Subject, rng: np.random.Generator, window: int, chunks: Sequence[int], *sizes: tuple[int, int, int]
+) -> Iterable[Finding]:
     """A run of these chunks."""
-    run = Run(subject, rng, window, sum(chunks))
+    run = Run(subject, rng, window, sum(chunks), *sizes)
+    fact = "len(cache) is the number of tokens seen, 0 before the first"
+    yield equals(subject, subject.length(run.cache), 0, key="length", fact=fact, what=f"window {window}")
     for T in chunks:
         yield from run.append(T)
 
@@ -121,7 +149,7 @@ def chunks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("chunks longer than the window", why="A prompt is often longer than the window: its tokens share slots.")
 def long_chunks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for sizes in ([11, 1, 1], [2, 7, 3], [5, 6, 1]):
+    for sizes in ([11, 1, 1], [2, 7, 3], [5, 6, 1], [8, 1, 3], [3, 12, 1]):
         yield from every(subject, rng, 4, sizes)
 
 
@@ -129,11 +157,12 @@ def long_chunks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 def other_windows(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for window, sizes in ((7, [3, 2, 2, 4, 1]), (13, [1, 4, 3, 2]), (1, [1, 1, 3, 1]), (2, [1, 1, 1, 3, 1])):
         yield from every(subject, rng, window, sizes)
+    yield from every(subject, rng, 40, [30, 20, 5, 70, 1], (1, 2, 3))
 
 
 @stage("memory", weight=2, why="The point of a window: memory stays what it is, however long the text grows.")
 def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for window, sizes in ((4, [1] * 13), (5, [3] * 13), (4, [23, 1, 1]), (1, [1] * 5)):
+    for window, sizes in ((4, [1] * 13), (5, [3] * 13), (4, [23, 1, 1]), (1, [1] * 5), (3, [50] * 6)):
         run = Run(subject, rng, window, sum(sizes))
         for T in sizes:
             yield from run.append(T)
@@ -142,20 +171,31 @@ def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("reused tensors", why="A real decoder writes the next keys into the same memory, and serves other texts too.")
 def reused_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    run, other = Run(subject, rng, 4, 12), Run(subject, rng, 4, 8)
+    run, other, small = Run(subject, rng, 4, 12), Run(subject, rng, 4, 8), Run(subject, rng, 2, 4)
     yield from other.append(3)
-    k, v = subject.put(run.K[:, :, :3]), subject.put(run.V[:, :, :3])
-    for start in (0, 3, 6):
-        part = slice(start, start + 3)
+    yield from reused(run, 3, 3)
+    yield from run.append(3)
+    yield from other.append(5)
+    yield from small.append(4)
+    for window, T in ((4, 4), (4, 7), (1, 1)):  # a chunk that fills the window may be kept as it came
+        run = Run(subject, rng, window, 3 * T)
+        yield from reused(run, T, 2)
+        yield from run.append(T)
+
+
+def reused(run: Run, T: int, times: int) -> Iterable[Finding]:
+    """Chunks of T tokens, all in the same two tensors of the caller's."""
+    subject = run.subject
+    k, v = subject.put(run.K[:, :, :T]), subject.put(run.V[:, :, :T])
+    for start in range(0, times * T, T):
+        part = slice(start, start + T)
         subject.fill(k, run.K[:, :, part])
         subject.fill(v, run.V[:, :, part])
-        yield from run.judge(subject.call(run.cache, "append", k, v), 3)
+        yield from run.judge(subject.call(run.cache, "append", k, v), T)
         for name, kept, rows in (("k", k, run.K), ("v", v, run.V)):
             yield unchanged(subject, kept, rows[:, :, part], name)
         subject.fill(k, np.nan)
         subject.fill(v, np.nan)
-    yield from run.append(3)
-    yield from other.append(5)
 
 
 EXERCISE = Exercise(

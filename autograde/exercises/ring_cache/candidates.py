@@ -365,6 +365,57 @@ class SharedRing(Base):
         self.V = self.shared.setdefault(("V", sizes), self.V)
 
 
+class BelowMinusOne(Growing):
+    """Starts as if `window` tokens had been before the first: their positions are -window to -1."""
+
+    def __init__(self, window, batch_size, num_kv_heads, head_dim):
+        super().__init__(window, batch_size, num_kv_heads, head_dim)
+        self.K = torch.zeros(batch_size, num_kv_heads, window, head_dim, dtype=torch.float64)
+        self.V = torch.zeros_like(self.K)
+
+
+class SixteenAtMost(Base):
+    def __init__(self, window, *sizes):
+        super().__init__(min(window, 16), *sizes)
+
+
+class FullChunkKept(Growing):
+    """A chunk of exactly `window` tokens needs no cutting, and is kept as it came."""
+
+    def append(self, k, v):
+        got = super().append(k, v)
+        if k.shape[2] == self.window:
+            self.K, self.V = k, v
+        return got
+
+
+class PositionsForEver(Base):
+    """The rows are cut, their positions are not."""
+
+    def append(self, k, v):
+        got = super().append(k, v)
+        self.all_positions = torch.arange(self.seen)
+        return got
+
+
+class LabelsLeftBehind(Base):
+    """A token that fell out is shown on, at its position, with rows of zeros."""
+
+    def read(self, k, v, new):
+        K, V, positions = super().read(k, v, new)
+        out = (positions >= 0) & (positions <= self.seen - self.window)
+        return K * ~out[:, None], V * ~out[:, None], positions
+
+
+class WindowOfTheNewest(Base):
+    """`window` belongs to the class: the cache that was made last sets it for all."""
+
+    def __init__(self, window, *sizes):
+        super().__init__(window, *sizes)
+        del self.window
+        type(self).window = window
+
+
 MISTAKES = (
     Mistake("values-are-keys", ValuesAreKeys, "V holds the keys: v is never used.", killed_by="one by one"),
     Mistake("halves-swapped", ValuesFirst, "V comes back before K: return (K, V, k_positions).", "one by one"),
@@ -582,6 +633,39 @@ MISTAKES = (
         killed_by="reused tensors",
         leaks=True,
     ),
+    Mistake(
+        "positions-below-minus-one",
+        BelowMinusOne,
+        "Slots that nobody wrote come back at positions below -1. Only -1 says that there is no token.",
+        killed_by="one by one",
+    ),
+    Mistake(
+        "labels-left-behind",
+        LabelsLeftBehind,
+        "A token that fell out comes back at its position, with other rows. Give its column -1, or the token itself.",
+        killed_by="one by one",
+    ),
+    Mistake(
+        "16-at-most", SixteenAtMost, "The window is 16 at most. Use the one that is given.", killed_by="other windows"
+    ),
+    Mistake(
+        "positions-kept-for-ever",
+        PositionsForEver,
+        "The rows are cut to the window, but the positions of all tokens are kept: it grows with the text all the same.",
+        killed_by="memory",
+    ),
+    Mistake(
+        "full-chunk-kept",
+        FullChunkKept,
+        "A chunk as long as the window is kept as it came, not copied: when the caller reuses it, what you hold changes.",
+        killed_by="reused tensors",
+    ),
+    Mistake(
+        "window-of-the-newest-cache",
+        WindowOfTheNewest,
+        "`window` is kept in the class, so that the cache made last sets it for all. Keep it in `self`.",
+        killed_by="reused tensors",
+    ),
 )
 
 
@@ -667,6 +751,65 @@ class TwiceTheRoom:
         return K, V, positions
 
 
+class ShiftsLeft:
+    """One buffer of `window` slots, the newest token in the last; what was never written is at -1."""
+
+    def __init__(self, window, batch_size, num_kv_heads, head_dim):
+        self.both, self.seen = torch.zeros(2, batch_size, num_kv_heads, window, head_dim, dtype=torch.float64), 0
+
+    def __len__(self):
+        return self.seen
+
+    def append(self, k, v):
+        rows = torch.cat((self.both, torch.stack((k, v))), dim=3)
+        self.seen += k.shape[2]
+        positions = torch.arange(self.seen - rows.shape[3], self.seen)
+        self.both = rows[:, :, :, -self.both.shape[3] :].clone()
+        return rows[0], rows[1], positions.masked_fill(positions < 0, -1)
+
+
+class RingForEachChunk:
+    """A ring of window - 1 + T slots, made anew for each chunk: nothing in it is overwritten too early."""
+
+    def __init__(self, window, batch_size, num_kv_heads, head_dim):
+        self.window, self.seen, self.old = window, 0, torch.zeros(2, batch_size, num_kv_heads, 0, head_dim)
+
+    def __len__(self):
+        return self.seen
+
+    def append(self, k, v):
+        slots = self.window - 1 + k.shape[2]
+        ring = torch.full((2, *k.shape[:2], slots, k.shape[3]), torch.nan, dtype=k.dtype)
+        first, end = self.seen - self.old.shape[3], self.seen + k.shape[2]
+        here = torch.arange(first, end)
+        ring[:, :, :, here % slots] = torch.cat((self.old, torch.stack((k, v))), 3)
+        positions = torch.full((slots,), -1)
+        positions[here % slots] = here
+        self.seen = end
+        self.old = ring[:, :, :, torch.arange(max(0, end - self.window + 1), end) % slots]
+        return *ring, positions
+
+
+class TokensByPosition:
+    """A dict from positions to tokens, in NumPy."""
+
+    def __init__(self, window, *sizes):
+        self.window, self.seen, self.tokens = window, 0, {}
+
+    def __len__(self):
+        return self.seen
+
+    def append(self, k, v):
+        for t in range(k.shape[2]):
+            self.tokens[self.seen] = (k[:, :, t].numpy().copy(), v[:, :, t].numpy().copy())
+            self.seen += 1
+        K, V = (torch.stack([torch.from_numpy(token[i]) for token in self.tokens.values()], 2) for i in (0, 1))
+        positions = [*self.tokens]
+        for position in positions[: -self.window]:
+            del self.tokens[position]
+        return K, V, positions
+
+
 VARIANTS = (
     Variant("a ring, written token by token", Base),
     Variant("concatenate, cut and clone", Growing),
@@ -674,4 +817,7 @@ VARIANTS = (
     Variant("window - 1 old tokens in one tensor, newest first", WindowMinusOne),
     Variant("a ring with one indexed assignment", IndexedRing),
     Variant("a buffer of twice the window in float32", TwiceTheRoom),
+    Variant("a buffer that shifts to the left", ShiftsLeft),
+    Variant("a larger ring for each chunk", RingForEachChunk),
+    Variant("a dict of tokens in NumPy", TokensByPosition),
 )

@@ -50,6 +50,9 @@ def absolute_positions(subject: Subject, rng: np.random.Generator) -> Iterable[F
     yield ask(subject, rows(rng, 4, 6), range(start, start + 4), 50.0, "a chunk")
     yield ask(subject, rows(rng, 1, 6), (start + 4,), 50.0, "one more token")
     yield ask(subject, rows(rng, 5, 6), (start, 3, 19, 3, 33), 50.0, "gaps", "each row is turned to its own position")
+    later = range(start + 6, start + 10)
+    yield ask(subject, rows(rng, 4, 6), later, 50.0, "a later chunk", f"{RULE}, in a second chunk of that size too")
+    yield ask(subject, rows(rng, 2, 2), (4097, 70001), 50.0, "far along", "positions have no end")
 
 
 @stage("x is left alone", why="The caller may need the rows as they were, and turn them to other positions.")

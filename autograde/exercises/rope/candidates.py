@@ -208,6 +208,11 @@ def in_place(x, positions, base):
     return x
 
 
+def rounded_positions(x, positions, base):
+    """Eight bits of mantissa: from 257 on, neighbours share a position."""
+    return rope(x, positions.to(torch.bfloat16).double(), base)
+
+
 MISTAKES = (
     Mistake("interleaved", interleaved,
             "Neighbours are paired, (0, 1), (2, 3). Here i is turned together with i + D/2: the weights fix which.", "every pair",
@@ -253,6 +258,9 @@ MISTAKES = (
     Mistake("first-head-only", first_head_only, "Only the first head is turned.", "one pair"),
     Mistake("first-sequence-only", first_sequence_only, "Only the first sequence of the batch is turned.", "one pair"),
     Mistake("in-place", in_place, "x itself is overwritten. The caller still needs it: return a new tensor.", "x is left alone"),
+    Mistake("positions-in-bfloat16", rounded_positions,
+            "Positions are rounded to bfloat16, so that from 257 on neighbours share one. Work out angles in x's own dtype or better.", "absolute positions",
+            "models that are cast to bfloat16 with their position ids"),
 )  # fmt: skip
 
 
@@ -313,6 +321,15 @@ def as_pairs(x, positions, base):
     return torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-2).flatten(-2).numpy()
 
 
+def turned_pairs(x, positions, base):
+    """Complex numbers, viewed and not built; one token after another."""
+    half = x.shape[-1] // 2
+    steps = torch.tensor([base ** (-i / half) for i in range(half)], dtype=torch.float64)
+    pairs = torch.view_as_complex(x.unflatten(-1, (2, half)).transpose(-1, -2).contiguous())
+    turned = [row * torch.exp(1j * position * steps) for row, position in zip(pairs.unbind(2), positions)]
+    return torch.view_as_real(torch.stack(turned, 2)).transpose(-1, -2).flatten(-2)
+
+
 VARIANTS = (
     Variant("two halves", rope),
     Variant("complex numbers", complex_numbers),
@@ -322,4 +339,5 @@ VARIANTS = (
     Variant("float32 inside", in_float32),
     Variant("a table", a_table),
     Variant("an axis of pairs", as_pairs),
+    Variant("pairs viewed as complex numbers, token by token", turned_pairs),
 )

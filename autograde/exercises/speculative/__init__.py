@@ -22,8 +22,10 @@ from autograde.value import holds_only_numbers
 class Rounds:
     """Rounds with one pair of models, each judged by its tokens and by what the caches hold after it."""
 
-    def __init__(self, subject: Subject, rng: np.random.Generator, prompt: int, wrong_at: Iterable[int]) -> None:
-        self.subject, self.pair = subject, Pair(rng, prompt, wrong_at)
+    def __init__(
+        self, subject: Subject, rng: np.random.Generator, prompt: int, wrong_at: Iterable[int], **kind: bool
+    ) -> None:
+        self.subject, self.pair = subject, Pair(rng, prompt, wrong_at, **kind)
         self.tokens, self.number = self.pair.prompt, 0
         self.target, self.draft = self.pair.target.lent("Target"), self.pair.draft.lent("Draft")
 
@@ -80,7 +82,9 @@ class Rounds:
 
 def as_tokens(value: Any) -> list[int] | None:
     """A list of whole numbers, however it came; None for anything else."""
-    if not isinstance(value, list | np.ndarray) or not holds_only_numbers(value):
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
+    if not isinstance(value, list) or not holds_only_numbers(value) or any(isinstance(item, list) for item in value):
         return None
     try:
         array = np.asarray([np.asarray(item).item() for item in value])
@@ -90,10 +94,10 @@ def as_tokens(value: Any) -> list[int] | None:
 
 
 def one_round(
-    subject: Subject, rng: np.random.Generator, prompt: int, num_drafts: int, wrong: Sequence[int]
+    subject: Subject, rng: np.random.Generator, prompt: int, num_drafts: int, wrong: Sequence[int], **kind: bool
 ) -> Iterable[Finding]:
     """A fresh pair and one round; `wrong`: the drafts that the target does not choose, 0 for the first."""
-    yield from Rounds(subject, rng, prompt, [prompt + i for i in wrong]).go(num_drafts)
+    yield from Rounds(subject, rng, prompt, [prompt + i for i in wrong], **kind).go(num_drafts)
 
 
 @stage("none accepted", why="The first draft is wrong: what remains is the target's own token, and rows to throw away.")
@@ -106,6 +110,10 @@ def none_accepted(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
 def some_accepted(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for wrong in ((1,), (2, 3), (3,), (0,)):
         yield from one_round(subject, rng, 5, 4, wrong)
+    for wrong in ((2,), (1,), (3,), (2,)):
+        yield from one_round(subject, rng, 5, 4, wrong, repeats=True)
+    yield from one_round(subject, rng, 1, 2, (1,))
+    yield from one_round(subject, rng, 4, 9, (7,))
 
 
 @stage("all accepted", why="The target has then chosen one token more than there were drafts, for nothing.")
@@ -123,8 +131,8 @@ def round_after_round(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
 
 @stage("work", why="One pass of the target for the whole round is what makes speculation pay.")
 def work(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    rounds = Rounds(subject, rng, 11, (13, 20))
-    for num_drafts in (4, 3, 3):
+    rounds = Rounds(subject, rng, 11, (13, 20, 21))
+    for num_drafts in (4, 3, 3, 2, 1, 3):
         rounds.pair.target.sizes.clear()
         rounds.pair.draft.sizes.clear()
         lag = len(rounds.tokens) - len(rounds.pair.draft)
@@ -137,6 +145,8 @@ def work(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         most = lag + num_drafts  # all that it lacks, and each of its drafts once
         fact = f"no more than {most} tokens go through the draft model: what it lacks, and its own drafts"
         yield counts(subject, max(sum(draft), most), most, key="drafting", fact=fact, where=where, seen=seen)
+        fact = "no right row is pushed a second time through the draft model"
+        yield counts(subject, rounds.pair.draft.again, 0, key="again", fact=fact, where=where, seen=seen)
 
 
 EXERCISE = Exercise(

@@ -66,6 +66,10 @@ def changed(**parts):
     return speculative_round
 
 
+def only_the_drafts(target, tokens, drafts):
+    return target.forward(drafts).argmax(-1).tolist() + [0]
+
+
 # Cutting.
 
 
@@ -307,6 +311,42 @@ def target_alone(target, draft, tokens, num_drafts):
     for _ in range(num_drafts + 1):
         new.append(int(target.forward(new[-1:])[-1].argmax()))
     draft.forward(new[len(draft) : -1])
+    return new
+
+
+def member(drafts, chosen):
+    """A draft that the target chose for its place or for one before it is taken for accepted."""
+    return next((i for i, d in enumerate(drafts) if d not in chosen[: i + 1]), len(drafts))
+
+
+def newest_row_again(draft, tokens, num_drafts):
+    """The newest row held is cut off and pushed once more, for the sake of its logits."""
+    draft.truncate(max(0, len(draft) - 1))
+    return propose(draft, tokens, num_drafts)
+
+
+def pushes_the_last_draft_for_nothing(draft, tokens, num_drafts):
+    drafts = propose(draft, tokens, num_drafts)
+    draft.forward(drafts[-1:])
+    return drafts
+
+
+def last_draft_cut(draft, new, before, count):
+    """Also when the last draft was accepted."""
+    draft.truncate(min(len(draft) - 1, len(new) - 1))
+
+
+def another_pass_if_none(target, draft, tokens, num_drafts):
+    """When no draft is accepted, the target starts anew from the last token."""
+    drafts = propose(draft, tokens, num_drafts)
+    chosen = verify(target, tokens, drafts)
+    count = accept(drafts, chosen)
+    if count == 0:
+        target.truncate(len(tokens) - 1)
+        chosen = target.forward(tokens[-1:]).argmax(-1).tolist()
+    new = extend(tokens, drafts, chosen, count)
+    cut_target(target, new, len(tokens), count)
+    cut_draft(draft, new, len(tokens), count)
     return new
 
 
@@ -586,6 +626,37 @@ MISTAKES = (
         "The draft model works out the whole text again for each draft. Push the draft before it, nothing else.",
         killed_by="work",
     ),
+    Mistake(
+        "only-the-drafts-verified",
+        changed(verify=only_the_drafts),
+        "The target is pushed the drafts without the last token: its row 0 then speaks of draft 1, not of draft 0.",
+        killed_by="none accepted",
+    ),
+    Mistake(
+        "accepted-if-chosen-before",
+        changed(accept=member),
+        "A draft is accepted if the target chose that token here or before. It must be the choice for its own place: chosen[i].",
+        killed_by="some accepted",
+    ),
+    Mistake(
+        "newest-row-drafted-again",
+        changed(propose=newest_row_again),
+        "The draft model's newest row is cut off and pushed again. It is right: push only what is lacking.",
+        killed_by="work",
+        seen_in="loops that always push the last token they know to get its logits",
+    ),
+    Mistake(
+        "accepted-draft-cut-off",
+        changed(propose=pushes_the_last_draft_for_nothing, cut_draft=last_draft_cut),
+        "The last draft is pushed through the draft model, and its row thrown away though it was accepted.",
+        killed_by="work",
+    ),
+    Mistake(
+        "another-pass-when-none-is-accepted",
+        another_pass_if_none,
+        "When no draft is accepted, the target makes a second pass. The first has chosen already: chosen[0].",
+        killed_by="work",
+    ),
 )
 
 
@@ -642,9 +713,30 @@ def in_a_loop(target, draft, tokens, num_drafts):
     return tuple(new)
 
 
+def from_a_queue(target, draft, tokens, num_drafts):
+    """Whatever the draft model lacks waits in a queue and goes in one by one."""
+    waiting, drafts = list(tokens[len(draft) :]), []
+    while len(drafts) < num_drafts:
+        logits = draft.forward([waiting.pop(0)])
+        if not waiting:
+            drafts.append(logits[-1].topk(1).indices.item())
+            waiting = drafts[-1:]
+    chosen = target.forward([tokens[-1], *drafts]).max(-1).indices.tolist()
+    new = list(tokens)
+    for d, c in zip([*drafts, None], chosen):
+        new.append(c)
+        if d != c:
+            break
+    for model in (target, draft):
+        for _ in range(max(0, len(model) - len(new) + 1)):  # row by row
+            model.truncate(len(model) - 1)
+    return new
+
+
 VARIANTS = (
     Variant("the draft model may lag by one row", changed()),
     Variant("the last draft is pushed at once, cumprod", eager),
     Variant("tensors all the way", with_tensors),
     Variant("a walk along the rows, a tuple comes back", in_a_loop),
+    Variant("a queue, and cut row by row", from_a_queue),
 )

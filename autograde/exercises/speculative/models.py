@@ -22,6 +22,8 @@ class LentModel:
     def __init__(self, held: Iterable[int], logits: Choice) -> None:
         self.rows, self._logits = list(held), logits
         self.sizes: list[int] = []  # tokens of each forward pass
+        self.again = 0  # rows that were held before, cut off, and pushed once more
+        self._known = {tuple(self.rows[: n + 1]) for n in range(len(self.rows))}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -39,6 +41,8 @@ class LentModel:
         out = []
         for token in asked.tolist():
             self.rows.append(token)
+            self.again += tuple(self.rows) in self._known
+            self._known.add(tuple(self.rows))
             out.append(self._logits(self.rows))
         return np.array(out)
 
@@ -57,8 +61,12 @@ class LentModel:
 class Pair:
     """The two models of one stage, and what the target alone would write."""
 
-    def __init__(self, rng: np.random.Generator, prompt: int, wrong_at: Iterable[int]) -> None:
-        """wrong_at: the lengths after which the draft model chooses another token than the target."""
+    def __init__(self, rng: np.random.Generator, prompt: int, wrong_at: Iterable[int], repeats: bool = False) -> None:
+        """wrong_at: the lengths after which the draft model chooses another token than the target.
+
+        repeats: it then repeats the newest token, which the target has chosen too, in another place.
+        """
+        self.repeats = repeats
         self.seed, self.wrong_at = int(rng.integers(1 << 40)), frozenset(wrong_at)
         self.prompt = [int(token) for token in rng.integers(0, VOCAB, size=prompt)]
         self.target = LentModel(self.prompt[:-1], lambda rows: self._noise("target", rows))
@@ -85,5 +93,8 @@ class Pair:
         """The target's choice on top, or its second one where the draft model is to be wrong."""
         order = np.argsort(self._noise("target", rows))
         logits = self._noise("draft", rows)
-        logits[order[-2 if len(rows) in self.wrong_at else -1]] = logits.max() + 1
+        best = order[-2 if len(rows) in self.wrong_at else -1]
+        if self.repeats and len(rows) in self.wrong_at and rows[-1] != order[-1]:
+            best = rows[-1]
+        logits[best] = logits.max() + 1
         return logits

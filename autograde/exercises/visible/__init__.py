@@ -54,6 +54,8 @@ def positions_as_given(subject: Subject, rng: np.random.Generator) -> Iterable[F
     gaps = [first, first + 1, first + 4, first + 5, first + 9]
     yield ask(subject, (first + 4, first + 9), gaps, "keys with gaps")
     yield ask(subject, (first, first + 3, first + 4), range(first + 7), "queries with gaps")
+    far = [first, 300, 690, *range(698, 704)]
+    yield ask(subject, (700, 701, 703), far, "far along", f"{RULE}, however long the text is")
 
 
 @stage("any order", why="Slots of a ring, or of pages, are not in the order of their tokens.")

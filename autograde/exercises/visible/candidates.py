@@ -150,6 +150,12 @@ def no_row_empty(q_positions, k_positions):
     return mask | ~mask.any(dim=1, keepdim=True)
 
 
+def table_of_64(q_positions, k_positions):
+    """A triangle made once; what is beyond it is taken for its last row."""
+    seen = torch.ones(64, 64).tril().bool()[q_positions.clamp(max=63)][:, k_positions.clamp(0, 63)]
+    return seen & (k_positions >= 0)
+
+
 MISTAKES = (
     Mistake("top-left", top_left,
             "The triangle starts at the top left: row t sees keys 0 to t. With tokens held before, the query is at a later position.",
@@ -198,6 +204,7 @@ MISTAKES = (
             "Empty slots are hidden after the last token only. They may be anywhere.", "no token"),
     Mistake("no-row-empty", no_row_empty,
             "A query that may see no key is shown all of them. Its row is all False; what then comes out is the caller's to say.", "no token"),
+    Mistake("table-ends", table_of_64, "A table of 64 positions is used, and later ones are treated as the last. Positions have no end.", "positions as given"),
 )  # fmt: skip
 
 

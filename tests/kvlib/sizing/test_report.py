@@ -38,7 +38,7 @@ def test_says_it_all(plan):
     assert line_of(text, "left for caches on each GPU") == "51.94 GB (48.37 GiB)"
     assert line_of(text, "sequences that fit") == "12"
     assert line_of(text, "takes at least") == "21.15 ms"
-    assert line_of(text, "tokens/s at most") == "606"
+    assert line_of(text, "tokens/s at most") == "615"
     assert line_of(text, "what binds") == "memory capacity: 13 sequences do not fit"
 
 
