@@ -48,9 +48,12 @@ def storage_bytes(held: Any) -> int:
     waiting, seen = [held], set()
     while waiting and len(seen) < MAX_LOOKED_AT:
         item = waiting.pop()
-        if id(item) in seen or isinstance(item, (str, bytes, int, float, type, ModuleType)):
+        if id(item) in seen or isinstance(item, (str, int, float, type, ModuleType)):
             continue
         seen.add(id(item))
+        if isinstance(item, (bytes, bytearray)):
+            pieces[id(item)] = len(item)
+            continue
         if isinstance(item, np.ndarray):
             while isinstance(item.base, np.ndarray):
                 item = item.base

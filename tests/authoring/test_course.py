@@ -10,6 +10,8 @@ from autograde.authoring.gates import GATES
 
 @pytest.mark.parametrize("gate", GATES)
 def test_gate(gate):
+    if gate in ("unsolved", "solved"):  # these run all lessons
+        pytest.importorskip("torch", reason="torch is missing: see `make torch`")
     problems = GATES[gate](Course())
     assert not problems, "\n" + "\n".join(map(str, problems))
 

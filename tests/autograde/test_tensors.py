@@ -113,6 +113,7 @@ ARRAY = np.zeros((4, 6))  # 192 bytes
         (closure(BUFFER), 96),
         (Keeper(closure(BUFFER)), 96),
         (Keeper(torch.zeros(1).expand(1000)), 4),
+        (Keeper({"kept": [bytes(7), bytearray(5)]}), 12),
         (Keeper(None), 0),
     ],
 )
