@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -327,6 +328,8 @@ def test_replies_that_are_none(reply) -> None:
         subject.run(len, abs)
     assert stop.value.status == "protocol" and worker.lost is stop.value
     for exercise in load().values():
+        if exercise.tensors and not find_spec("torch"):
+            continue  # the others show the same
         verdict = judged(exercise, lambda request, honest: honest if request["keep"] else reply)
         assert verdict.points < exercise.points and verdict.failure.finding.key == "protocol"
 
