@@ -86,7 +86,7 @@ class Exercise:
     mistakes: tuple[Mistake, ...]
     variants: tuple[Variant, ...]
     seconds: float = 10.0  # how long a check may run before it is stopped
-    tensors: bool = False  # the work is given torch tensors, not arrays
+    tensors: bool | str = False  # the work is given torch tensors, not arrays; "fp8": and casts to FP8 do not saturate
 
     @property
     def lesson(self) -> int:

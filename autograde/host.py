@@ -11,13 +11,14 @@ import inspect
 import linecache
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
 
 from autograde.deadline import TimeUp
-from autograde.tensors import largest_made, named_dtype, storage_bytes, to_tensor
+from autograde.tensors import largest_made, named_dtype, storage_bytes, strict_casts, to_tensor
 from autograde.value import Handle, Lent, plain
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,7 +49,7 @@ class Host:
         self.work = work
         self.call_back = call_back
         self.objects: dict[int, Any] = {}
-        self.tensors = False  # whether arrays arrive as tensors
+        self.tensors: bool | str = False  # whether arrays arrive as tensors; "fp8": and casts do not saturate
         self._proxies: dict[tuple[str, tuple[str, ...]], type[Proxy]] = {}
 
     def handle(self, request: dict) -> dict:
@@ -86,7 +87,8 @@ class Host:
         args = [self._inward(value) for value in request["args"]]
         kwargs = {name: self._inward(value) for name, value in request["kwargs"].items()}
         try:
-            return largest_made(function, args, kwargs) if op == "largest" else function(*args, **kwargs)
+            with strict_casts() if self.tensors == "fp8" else nullcontext():
+                return largest_made(function, args, kwargs) if op == "largest" else function(*args, **kwargs)
         except TypeError:
             _insist_on_signature(function, self._name(request), args, kwargs)  # was it the call itself?
             raise

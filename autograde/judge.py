@@ -107,7 +107,7 @@ def judge_here(exercise: Exercise, work: object, seed: str = PRACTICE) -> Verdic
 
 
 @lru_cache(maxsize=1000)
-def _outcome_of(exercise_id: str, stage: Stage, candidate: object, seed: str, tensors: bool) -> Outcome:
+def _outcome_of(exercise_id: str, stage: Stage, candidate: object, seed: str, tensors: bool | str) -> Outcome:
     """How a catalogued mistake fares. The same every time, so a second wrong try in a notebook is answered at once."""
     with contextlib.closing(LocalSubject(candidate, tensors)) as subject:
         return run_stage(exercise_id, stage, subject, seed)

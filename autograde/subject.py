@@ -70,10 +70,11 @@ class Subject(ABC):
     Arguments may be plain values, arrays, `Handle`s, functions of the trusted side (lent as proxies, so that what goes
     through them can be counted here) and `Trusted` objects. Arrays are copied both ways. Every method raises
     `LearnerRaised` when the learner's code raises. Where `tensors` is set, arrays arrive on the learner's side as torch
-    tensors, and a text such as "torch.float32" as the dtype; what comes back are arrays all the same.
+    tensors, and a text such as "torch.float32" as the dtype; what comes back are arrays all the same. "fp8" says that
+    casts to FP8 are as strict as the strictest build's.
     """
 
-    def __init__(self, tensors: bool = False) -> None:
+    def __init__(self, tensors: bool | str = False) -> None:
         self.tensors = tensors
         self.record: list[Event] = []
         self.asked = ""  # the newest call, in words
@@ -237,7 +238,7 @@ def _builtin_kind(error: Exception) -> str:
 class LocalSubject(Subject):
     """The learner's work in this very process, for notebooks and tests. It protects against accidents, not malice."""
 
-    def __init__(self, work: Any, tensors: bool = False) -> None:
+    def __init__(self, work: Any, tensors: bool | str = False) -> None:
         super().__init__(tensors)
         self.host = Host(work, self.answer)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 MAX_LOOKED_AT = 100_000  # objects, in search of memory
+BEYOND = 464.0  # half a step above 448, the largest number of float8_e4m3fn: up to here a cast rounds down to it
 
 
 @cache
@@ -97,6 +98,35 @@ def _is_tensor(item: Any) -> bool:
     import torch
 
     return isinstance(item, torch.Tensor)
+
+
+def strict_casts() -> Any:
+    """A context in which a cast to float8_e4m3fn gives NaN for what lies beyond its numbers.
+
+    Builds differ: some give the largest number, others NaN. Work that does not clamp fails here as it would there.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    fp8 = torch.float8_e4m3fn
+
+    class Strict(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # as below
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            made = func(*args, **(kwargs or {}))
+            name = func.overloadpacket.__name__
+            source = {"_to_copy": 0, "copy_": 1, "copy": 1}.get(name)
+            if source is not None and made.dtype == fp8 and args[source].dtype != fp8:
+                beyond = args[source].abs() > BEYOND
+                if beyond.any():
+                    codes = made.view(torch.uint8)
+                    codes.masked_fill_(beyond.expand(codes.shape).to(codes.device), 0x7F)
+            return made
+
+    return Strict()
 
 
 def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any]:

@@ -39,11 +39,32 @@ MODULES = {
     "5.6": "ragged_attend",
     "5.7": "ring_cache",
     "5.8": "speculative",
+    "6.1": "block_allocator",
+    "6.2": "block_tables",
+    "6.3": "write_slots",
+    "6.4": "paged_attend",
+    "6.5": "paged_cache",
+    "6.6": "shared_tables",
+    "6.7": "prefix_index",
+    "6.8": "serve",
+    "7.1": "to_fp8",
+    "7.2": "scales",
+    "7.3": "quantised_cache",
+    "7.4": "int_quantiser",
+    "7.5": "error_budget",
+    "7.6": "rescale",
+    "7.7": "time_generation",
 }
 
 
 @cache
 def load() -> dict[str, Exercise]:
     """Every exercise by its id, in teaching order."""
-    exercises = [import_module(f"autograde.exercises.{module}").EXERCISE for module in MODULES.values()]
+    import sys, traceback  # TEMPORARY: tolerant while exercises are being written
+    exercises = []
+    for module in MODULES.values():
+        try:
+            exercises.append(import_module(f"autograde.exercises.{module}").EXERCISE)
+        except Exception as error:
+            print(f"(exercise {module} left out: {type(error).__name__}: {error})", file=sys.stderr)
     return {exercise.id: exercise for exercise in exercises}

@@ -35,7 +35,7 @@ def cluster(own_tmp: Path, processes, until) -> Iterator[object]:
     )
     yield cluster
     cluster.close()
-    assert until(lambda: not processes("template") + processes("bwrap") + processes("spawn_main"), 30)
+    assert until(lambda: not processes("template") + processes("bwrap") + processes("spawn_main"))
 
 
 def results(course: Course) -> dict[str, dict]:
