@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,7 @@ def own_tmp(monkeypatch: pytest.MonkeyPatch, end_grading_processes: Callable[[],
     folder = Path(tempfile.mkdtemp(prefix="scale-"))
     folder.chmod(0o755)  # root's workers are somebody else
     end_grading_processes()
+    resource_tracker.ensure_running()  # this process's own, kept to its end: it must not look like a grader's
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield folder
