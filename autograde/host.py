@@ -88,7 +88,9 @@ class Host:
         kwargs = {name: self._inward(value) for name, value in request["kwargs"].items()}
         try:
             with strict_casts() if self.tensors == "fp8" else nullcontext():
-                return largest_made(function, args, kwargs) if op == "largest" else function(*args, **kwargs)
+                if op == "largest":
+                    return largest_made(function, args, kwargs, held=None if function is target else target)
+                return function(*args, **kwargs)
         except TypeError:
             _insist_on_signature(function, self._name(request), args, kwargs)  # was it the call itself?
             raise

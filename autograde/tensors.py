@@ -45,6 +45,11 @@ def named_dtype(text: str) -> Any:
 
 def storage_bytes(held: Any) -> int:
     """Bytes of all memory behind the tensors and arrays that an object holds, each piece once, views for the whole."""
+    return sum(_pieces(held).values())
+
+
+def _pieces(held: Any) -> dict[int, int]:
+    """Bytes of each piece of memory that an object holds, by its address."""
     pieces: dict[int, int] = {}
     waiting, seen = [held], set()
     while waiting and len(seen) < MAX_LOOKED_AT:
@@ -64,7 +69,7 @@ def storage_bytes(held: Any) -> int:
             pieces[storage.data_ptr()] = storage.nbytes()
         else:
             waiting += _parts(item)
-    return sum(pieces.values())
+    return pieces
 
 
 def _parts(item: Any) -> list[Any]:
@@ -118,9 +123,10 @@ def strict_casts() -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             made = func(*args, **(kwargs or {}))
             name = func.overloadpacket.__name__
-            source = {"_to_copy": 0, "copy_": 1, "copy": 1}.get(name)
-            if source is not None and made.dtype == fp8 and args[source].dtype != fp8:
-                beyond = args[source].abs() > BEYOND
+            source = {"_to_copy": 0, "copy_": 1, "copy": 1, "fill_": 1}.get(name)
+            given = args[source] if source is not None else None
+            if isinstance(given, torch.Tensor) and made.dtype == fp8 and given.dtype != fp8:
+                beyond = given.abs() > BEYOND
                 if beyond.any():
                     codes = made.view(torch.uint8)
                     codes.masked_fill_(beyond.expand(codes.shape).to(codes.device), 0x7F)
@@ -129,8 +135,11 @@ def strict_casts() -> Any:
     return Strict()
 
 
-def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """[result, bytes]: what the function gives, and the largest memory that a tensor newly made on the way takes."""
+def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], held: Any = None) -> list[Any]:
+    """[result, bytes]: what the function gives, and the largest memory that a tensor newly made on the way takes.
+
+    held: the object whose method it is. What it holds already is not newly made.
+    """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
@@ -138,6 +147,7 @@ def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str
     class Watch(TorchDispatchMode):
         largest = 0
         given = {item.untyped_storage().data_ptr() for item in tree_leaves((args, kwargs)) if _is_tensor(item)}
+        given |= set(_pieces(held))
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:

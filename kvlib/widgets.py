@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from kvlib import plots, plots_cache
+from kvlib import plots, plots_cache, plots_paging
 from kvlib.figure import described, new_figure, png
 
 if TYPE_CHECKING:
@@ -41,6 +41,22 @@ def explore_ring(make_ring: Callable[..., Any], window: int = 4, chunks: Sequenc
     """The same for a ring buffer of your own: the class of lesson 05, `RingCache`."""
     frames = plots_cache.film_ring(make_ring, window, chunks)
     return _stepper(len(frames), lambda upto: plots_cache.draw_film(frames, upto))
+
+
+def explore_blocks(
+    make_tables: Callable[[], Any],
+    num_blocks: int = 8,
+    block_size: int = 4,
+    steps: Sequence[tuple] = plots_paging.STEPS,
+) -> VBox | Figure:
+    """Step through the life of some sequences with block tables of your own, and see who holds which block.
+
+    make_tables: makes the object of lesson 06, `BlockTables` or `SharedTables`, over a pool of num_blocks blocks.
+    steps: ("append", "A", 5), ("fork", "A", "C"), ("free", "A"), in any order.
+    Returns a slider with the picture below it, or the picture of the last step where ipywidgets is missing.
+    """
+    frames = plots_paging.film_blocks(make_tables, steps)
+    return _stepper(len(frames), lambda upto: plots_paging.draw_blocks(frames[upto - 1], num_blocks, block_size))
 
 
 def explore_sizing(model: str = "llama-3-8b", gpu: str = "H100") -> VBox | Figure:

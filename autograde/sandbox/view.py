@@ -24,7 +24,9 @@ LEARNERS_SIDE = (
 PICTURES = (  # drawing takes longer than all else, and nobody would see them
     "kvlib.plots",
     "kvlib.plots_cache",
+    "kvlib.plots_fp8",
     "kvlib.plots_mask",
+    "kvlib.plots_paging",
     "kvlib.plots_sizing",
     "kvlib.widgets",
 )
@@ -63,7 +65,7 @@ def make_view(folder: Path, lesson: Lesson) -> None:
         shutil.copyfile(PACKAGE / name, target)
     shutil.copyfile(PACKAGE / "sandbox" / "stand_in.py", folder / "autograde" / "__init__.py")
     kvlib = PACKAGE.parent / "kvlib"
-    for path in sorted([*kvlib.rglob("*.py"), *(kvlib / "data").rglob("*.json")]):
+    for path in sorted([*kvlib.rglob("*.py"), *(kvlib / "data").rglob("*.json"), *(kvlib / "data").rglob("*.txt")]):
         target = folder / "kvlib" / path.relative_to(kvlib)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

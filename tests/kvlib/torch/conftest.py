@@ -23,7 +23,7 @@ DATA = Path(__file__).parents[2] / "data"
 @pytest.fixture(scope="session")
 def facts() -> dict[str, Any]:
     """Figure by id. Every one says what it is of and where it comes from."""
-    rows = [row for name in "fg" for row in json.loads((DATA / f"facts_{name}.json").read_text(encoding="utf-8"))]
+    rows = [row for name in "fgi" for row in json.loads((DATA / f"facts_{name}.json").read_text(encoding="utf-8"))]
     for row in rows:
         assert set(row) == {"id", "setting", "figure", "source"}, row
         assert row["source"] == "course fact sheet"

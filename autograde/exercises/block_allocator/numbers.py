@@ -1,0 +1,26 @@
+"""Lists of whole numbers that came back, however they were made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def whole_numbers(value: Any) -> list[int] | None:
+    """A list, a tuple or an array of whole numbers as a list of ints; None for anything else."""
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim == 1 and value.dtype.kind in "iu" else None
+    if not isinstance(value, list):
+        return None
+    items = [item.item() if isinstance(item, np.ndarray) and item.ndim == 0 else item for item in value]
+    return items if all(type(item) is int for item in items) else None
+
+
+def listed(value: Any) -> str:
+    """What came back instead, in a few words."""
+    if value is None:
+        return "None: is a `return` missing?"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}, shape {value.shape}"
+    return " ".join(str(value).split())[:60]

@@ -1,0 +1,96 @@
+"""What a block's key must tell apart: all tokens up to its end, and who they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from autograde.exercise import stage
+from autograde.exercises.prefix_index.pool import ME, Pool
+from autograde.finding import Finding
+from autograde.subject import Subject
+
+SEPARATORS = "/|:,;.-_ #@\n\t\0"
+
+
+def prompt(rng: np.random.Generator, num_tokens: int) -> list[int]:
+    """Tokens of which no two are alike: three digits, none is 100 or 101."""
+    return [int(token) for token in rng.choice(np.arange(102, 1000), size=num_tokens, replace=False)]
+
+
+def _unlike(
+    subject: Subject,
+    known: Sequence[int],
+    asked: Sequence[int],
+    identities: tuple[tuple[str, ...], tuple[str, ...]] = (ME, ME),
+) -> Iterable[Finding]:
+    """One request is computed, then another asks; then the first one's twin, which must find all that is there."""
+    pool = Pool(subject, 13, 4)
+    yield from pool.run("a", known, identities[0])
+    yield from pool.admit("b", asked, identities[1])
+    yield from pool.admit("c", [*known, 7], identities[0])
+
+
+@stage("the whole past", why="A block's rows depend on all tokens before it, not only on its own.")
+def the_whole_past(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    t = prompt(rng, 24)
+    a, b, c, d, e, rest = (t[i : i + 4] for i in range(0, 24, 4))
+    start = a  # found each time
+    yield from _unlike(subject, start + b, start + c)
+    yield from _unlike(subject, start + b, start + b[:2] + c[:3])
+    pool = Pool(subject, 47, 4)
+    yield from pool.run("a", a + b + c + rest[:1])
+    yield from pool.admit("b", b + rest)  # a block of a's at the start
+    yield from pool.run("c", d + e + rest[:2])
+    yield from pool.admit("d", d + b + rest)  # at its place, but after another beginning
+    yield from pool.run("e", e + b + rest[:3])
+    yield from pool.admit("f", e + b + c + rest)  # after the same block as in a, and another one before that
+    yield from pool.run("i", a + d + rest[:1])
+    yield from pool.admit("j", a + d + c + rest)  # as in a, but for a block in between
+    yield from pool.run("g", a + a + a + rest[:1])  # a block that is there three times
+    yield from pool.admit("h", a + a + a + rest)
+    for known, asked in (
+        ([1, 23, 5, 7], [12, 3, 5, 7]),
+        ([5, 8, 9, 13], [6, 7, 9, 13]),
+        ([5, 5, 6, 7], [5, 6, 6, 7]),
+        ([5, 6, 7, 8], [5, 7, 6, 8]),
+        ([50, 60, 70, 80], [50, 60, 70, 80 + 2**8]),
+        ([50, 60, 70, 80], [50, 60 + 2**16, 70, 80]),
+        ([3, 4, -1, 5], [3, 4, -2, 5]),
+    ):
+        yield from _unlike(subject, start + known + rest[:1], start + asked + rest[:1])
+
+
+@stage("identity", why="Another model, another adapter: other rows. Another tenant: rows that are not theirs to see.")
+def identity(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    p = prompt(rng, 10)
+    model, adapter, tenant = ME
+    for other in (
+        ("qwen", "legal", "zeta"),
+        (model, "legal", "zeta"),
+        ("qwen", adapter, "zeta"),
+        ("qwen", "legal", tenant),
+        (model, adapter, "zeta"),
+        (model, "legal", tenant),
+        ("qwen", adapter, tenant),
+        (model, adapter, "ACME"),
+    ):
+        yield from _unlike(subject, p[:9], p[:10], (ME, other))
+    pairs = [
+        (("a", "b", "b"), ("a", "a", "b")),
+        (("a", "b", "c"), ("b", "a", "c")),
+        (("ab", "c", ""), ("a", "bc", "")),
+        (("x", "", ""), ("", "x", "")),
+        (("1", "2", "3"), ("1", "2", "3 ")),
+    ]
+    for one, other in pairs:
+        yield from _unlike(subject, p[:9], p[:10], (one, other))
+    for mark in SEPARATORS:  # a text may hold any of them
+        pool = Pool(subject, 7, 4)
+        yield from pool.run("a", p[:5], (f"x{mark}y", "z", "w"))
+        yield from pool.admit("b", p[:5], ("x", f"y{mark}z", "w"))
+    pool, other = Pool(subject, 11, 4), ("qwen", adapter, tenant)
+    yield from pool.run("a", p[:9])
+    yield from pool.run("b", p[:5], other)  # the first block is there for both, the second only for one
+    yield from pool.admit("c", p[:9], other)
