@@ -55,7 +55,7 @@ help:
 	@echo "make lessons    build the lessons from solutions/*.py"
 	@echo "make demo       show the grading at work on a small made-up class"
 	@echo "make bench-grading  time the grader against stock nbgrader (minutes)"
-	@echo "make bench-caches   time a decode step of kvlib's cache against Transformers' (minutes)"
+	@echo "make bench-caches   time a decode step of kvlib's caches against Transformers' (minutes)"
 	@echo "make bench-gpu      check and time the decode kernel on this machine's GPU (minutes)"
 	@echo "make torch      install torch again (TORCH=cpu, cuda or none)"
 	@echo "make model      install the small real model of lesson 07 (93 MB)"

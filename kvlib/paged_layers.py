@@ -10,9 +10,9 @@ from collections.abc import Hashable, Sequence
 
 import torch
 
+from kvlib.attend_in_place import Pools, attend_in_place
 from kvlib.decode_plan import Plan, make_plan
 from kvlib.paged_attend import paged_attend, write_slots
-from kvlib.paged_decode import Pools, attend_in_place
 from kvlib.shared_tables import SharedTables
 
 
