@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FACTS = {row["id"]: row["figure"] for row in json.loads((ROOT / "tests/data/facts_f.json").read_text(encoding="utf-8"))}
+FACTS = {
+    row["id"]: row["figure"]
+    for name in "dfh"
+    for row in json.loads((ROOT / f"tests/data/facts_{name}.json").read_text(encoding="utf-8"))
+}
 LESSON = (ROOT / "solutions/04-torch-gqa-cache.py").read_text(encoding="utf-8")
 
 
@@ -38,3 +42,11 @@ def test_what_deepseek_measured():
 
 def test_the_share_of_further_training():
     assert f"about {FACTS['F3']['further_training']:.0%} of its original training steps" in LESSON
+
+
+def test_what_kwon_measured():
+    text = " ".join((ROOT / "solutions/06-paging.py").read_text(encoding="utf-8").replace("\n#", " ").split())
+    held = FACTS["D14.kwon"]
+    assert f"{held['lowest']} to {held['highest']}% of the memory reserved for caches held tokens" in text
+    assert f"this never cost more than {FACTS['H4']['most']}% of the time that swapping" in text
+    assert f"blocks of {FACTS['H2']['vllm_default_block_size']}, vLLM's default" in text

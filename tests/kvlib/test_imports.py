@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import pkgutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import kvlib
 FOLDER = Path(kvlib.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
 MODULES = sorted(module.name for module in pkgutil.walk_packages([str(FOLDER)], "kvlib."))
+if importlib.util.find_spec("triton") is None:
+    MODULES.remove("kvlib.gpu.kernel")  # the only one that needs it
 # The modules of the lessons before PyTorch.
 FIRST = [f"kvlib.{name}" for name in ("attention", "counters", "counts", "decoder", "machine", "numpy_cache", "plots")]
 FIRST += ["kvlib.recompute", "kvlib.toy", "kvlib.widgets", "kvlib.cli", "kvlib.figure"]
