@@ -68,18 +68,16 @@ def judged(exercise: Exercise, change: Change) -> Verdict:
     return verdict
 
 
-def matters(request: dict) -> bool:
-    """Whether the text of the exercise says what this must give back: not so for `reset`, nor for NumPy's `append`."""
-    if request["op"] in ("run", "len", "get", "read", "largest", "storage"):
+def matters(request: dict, reply: dict) -> bool:
+    """Whether the text of the exercise says what this must give back: not so where right work gives back nothing."""
+    if request["op"] in ("len", "get", "read", "largest", "storage"):
         return True
-    return request["name"] in ("step", "rows", "can_append", "quantise", "dequantise", "element_size") or (
-        request["tensors"] and request["name"] == "append"
-    )
+    return request["op"] in ("run", "call") and not request["keep"] and reply.get("value", 0) is not None
 
 
 def is_unasked(request: dict, reply: dict) -> bool:
     """Whether no right piece of work has to give back anything in particular here."""
-    return not matters(request) and not request["keep"] and "raised" not in reply
+    return not matters(request, reply) and not request["keep"] and "raised" not in reply
 
 
 def honest(exercise: Exercise) -> list[dict]:
@@ -87,7 +85,7 @@ def honest(exercise: Exercise) -> list[dict]:
     replies: list[dict] = []
 
     def note(request: dict, reply: dict) -> dict:
-        if matters(request):
+        if matters(request, reply):
             replies.append({**reply, "request": request})
         return reply
 
@@ -101,7 +99,7 @@ def from_the(index: int, lies: list[Any], once: bool = False) -> Change:
 
     def change(request: dict, reply: dict) -> Any:
         nonlocal count
-        if not matters(request):
+        if not matters(request, reply):
             return reply
         count += 1
         if count < index or (once and count > index):
@@ -189,7 +187,7 @@ def near(value: Any) -> list[Any]:
             wrong += [[*value[:place], lie, *value[place + 1 :]] for lie in near(item)]
         return wrong
     if isinstance(value, dict):
-        name = next(name for name, item in value.items() if type(item) is int)
+        name = next((name for name, item in value.items() if type(item) is int), next(iter(value)))
         without = {key: item for key, item in value.items() if key != name}
         return [without, list(value.values()), *({**value, name: lie} for lie in near(value[name]))]
     if value.dtype == bool:
@@ -221,7 +219,7 @@ def near(value: Any) -> list[Any]:
 
 
 # Their answers hold what nobody looks at (rows without a token), or are right in many ways (an input that shows a bug).
-FREE = ("RaggedCache", "RingCache", "breaking_chunks", "IntQuantiser")
+FREE = ("BlockAllocator", "RaggedCache", "RingCache", "breaking_chunks", "IntQuantiser", "QuantisedCache")
 
 
 def lies_about(exercise: Exercise, reply: dict) -> list[dict]:

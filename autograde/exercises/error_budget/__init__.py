@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from autograde.compare import as_array
 from autograde.exercise import Exercise, stage
 from autograde.exercises.error_budget.candidates import MISTAKES, VARIANTS
 from autograde.expect import agrees
 from autograde.finding import Finding
 from autograde.lazy import Later
 from autograde.subject import Subject
-from autograde.value import holds_only_numbers
 
 D = 5
 
@@ -39,7 +39,10 @@ def _ask(
 ) -> Iterable[Finding]:
     want = _budget(q, k, v, relative)
     # Relative, since a small bound must be right too.
-    finding = agrees(subject, _over(subject.run(q, k, v, relative), want.max()), want / want.max(), key=key, fact=fact)
+    got = subject.run(q, k, v, relative)
+    array, _ = as_array(got, want.shape)
+    got = got if array is None else array / want.max()
+    finding = agrees(subject, got, want / want.max(), key=key, fact=fact)
     where = f"{len(k)} tokens, D {len(q)}, relative {relative:.4g}"
     if finding.ok:
         yield replace(finding, note="")
@@ -47,12 +50,6 @@ def _ask(
     place = finding.where.replace("feature", "output")
     numbers = {name: _times(getattr(finding, name), want.max()) for name in ("expected", "got")}
     yield replace(finding, where=f"{where}, {place}".removesuffix(", "), **numbers)
-
-
-def _over(got: object, largest: float) -> object:
-    if isinstance(got, list) and got and holds_only_numbers(got):
-        got = np.array(got)
-    return got / largest if isinstance(got, np.ndarray) and got.dtype.kind in "iuf" else got
 
 
 def _times(text: str, largest: float) -> str:

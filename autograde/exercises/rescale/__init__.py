@@ -51,8 +51,9 @@ def _judge(subject: Subject, got: Any, weights: Mapping[str, np.ndarray], powers
             return
         want = _right(name, weight, *powers)
         array, complaint = as_array(got[name], want.shape)
-        if array is None or np.ndim(got[name]) != want.ndim:
-            complaint = complaint or f"returned shape {np.shape(got[name])}, wanted {want.shape}"
+        if array is not None and isinstance(got[name], np.ndarray) and got[name].ndim != want.ndim:
+            array, complaint = None, f"returned shape {got[name].shape}, wanted {want.shape}"
+        if array is None:
             yield Finding(False, name, f'"{name}": {complaint}', where=asked, events=events)
             return
         if not np.array_equal(array, want):
