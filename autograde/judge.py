@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -156,7 +157,8 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
         text = f"{text} ({error.line})"
     where = subject.asked if key == "raised" and error.kind != "Misuse" else ""
     # A refusal is told in words of one's own. The words of a library are those of one mistake.
-    words = OWN_WORDS if "`raise " in error.line else error.message
+    raises = rf"`raise |[:;] *raise [\w.]*\b{re.escape(error.kind)}\b"  # alone on its line, or behind an `if`
+    words = OWN_WORDS if re.search(raises, error.line) else error.message
     return Finding(False, key, text, where=where, events=len(subject.record), seen=(error.kind, words))
 
 

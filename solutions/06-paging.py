@@ -120,7 +120,7 @@ class BlockAllocator:
 print([block * 4 + place for block in [7, 2] for place in range(4)][:5])
 
 # %% [markdown]
-# Slot 31 is followed by 8. Whoever counts on writes into a stranger's block.
+# Slot 31 is followed by 8. Whoever just adds 1 writes into a stranger's block.
 
 # %% [markdown] card="6.2"
 # `seq` is a name: any text or whole number. 7, "7", 0 and "" are four sequences.
@@ -144,7 +144,10 @@ class BlockTables:
         ### END SOLUTION
 
     def append(self, seq, num_tokens):
-        """Room for num_tokens more; a sequence not seen before starts empty.  Returns: their slots, in order."""
+        """Room for num_tokens more; a sequence not seen before starts empty.
+
+        Returns: their slots, in order.
+        """
         ### BEGIN SOLUTION
         table, start = self.tables.get(seq, []), self.lengths.get(seq, 0)
         more = -(-(start + num_tokens) // self.block_size) - len(table)
@@ -236,8 +239,8 @@ def paged_attend(q, K, V, block_tables, seq_lens):
     """Attention of the newest tokens over all that their sequences hold: (B, H, T, D).
 
     q: (B, H, T, D). K, V: pools (num_blocks, block_size, Hkv, D).
-    block_tables: int64 (B, M). seq_lens: int64 (B,).
-    gqa_attend(q, k, v, mask) of lesson 04 is there: k, v (B, Hkv, S, D), mask (T, S), True = may be seen.
+    block_tables: int64 (B, M), M entries each. seq_lens: int64 (B,).
+    gqa_attend(q, k, v, mask) of lesson 04 is there: k, v (B, Hkv, S, D), mask (T, S), True = seen.
     """
     ### BEGIN SOLUTION
     T, block_size = q.shape[2], K.shape[1]
@@ -271,7 +274,8 @@ print(pool[[2, 2, 2, 2, 0], [0, 1, 2, 3, 0]])
 # **Shapes:** `K`, `V` are pools `(num_blocks, block_size, Hkv, D)`, full of NaN; `k`, `v` are `(T, Hkv, D)`, in float64.
 #
 # - Token p stands at `[table[p // block_size], p % block_size]` in both pools. No row is kept anywhere else.
-# - A table has `ceil(length / block_size)` blocks, also after `truncate`. The rest are free, and get NaN between calls.
+# - A table has `ceil(length / block_size)` blocks, also after `truncate`. The rest are free, and the check fills them with
+#   NaN between calls.
 # - `num_free`, an attribute or a property: the blocks that are in no table.
 # - `ValueError`, and nothing changes: wrong shapes, no room for all T tokens, a length below 0 or above the one held, an
 #   unknown sequence (but `append` starts one).
@@ -372,7 +376,7 @@ class PagedCache:
 # - Tables, lengths and slots as in 6.2; `num_free` counts the blocks that nobody holds.
 # - `fork` takes no block. Only a partly filled last block with other holders is copied, when somebody appends to it. The
 #   copy needs a block too.
-# - A block is free when its last holder lets go, by `free` or by a copy.
+# - `free` and a copy each take one holder away. A block without holders is free.
 # - `ValueError`, and nothing changes: no room for all of it, `num_tokens` below 1, a fork onto a known name, an unknown
 #   sequence (but `append` starts one).
 
@@ -401,7 +405,10 @@ class SharedTables:
         ### END SOLUTION
 
     def append(self, seq, num_tokens):
-        """Returns: (slots, copies): num_tokens slots, in order, and a list of pairs, [] where nothing is copied."""
+        """Returns: (slots, copies): num_tokens slots, in order, and a list of pairs.
+
+        Where nothing is copied, the list is [].
+        """
         ### BEGIN SOLUTION
         table, start = list(self.tables.get(seq, [])), self.lengths.get(seq, 0)
         size = self.block_size
@@ -465,8 +472,9 @@ class SharedTables:
 # ## Shared without being asked
 #
 # A thousand requests with one system prompt do not say that they share it: the server has to find out. A block's rows
-# depend on **every token before it**, on model and adapter, and no tenant may be served from another's prompt. All of that
-# belongs into the key. In blocks of 2, `[1 2][3 4]` and `[9 9][3 4]` end in the same tokens, and in different rows.
+# depend on **every token before it**, on the model and its adapter (small extra weights), and no tenant (customer) may be
+# served from another's prompt. All of that belongs in the **key** under which a block is found. In blocks of 2,
+# `[1 2][3 4]` and `[9 9][3 4]` end in the same tokens, and in different rows.
 #
 # A released block keeps its rows until they are written over. Until then it is free, *and* can be found.
 
@@ -484,8 +492,8 @@ class SharedTables:
 class PrefixIndex:
     """Block tables for requests that may begin alike.
 
-    admit(request, tokens, identity) -> num_cached: a new request gets a table. request: a text. tokens: a list
-        of whole numbers, of any size and sign. identity: a list of three texts, [model, adapter, tenant].
+    admit(request, tokens, identity) -> num_cached: a new request gets a table. request: a text. tokens:
+        whole numbers of any size and sign, a list. identity: a list of texts, [model, adapter, tenant].
         num_cached: how many of its first tokens need not be computed, a multiple of block_size.
     table(request): its blocks in order, ceil(len(tokens) / block_size) of them.
     computed(request): the caller has written all its blocks.
@@ -657,7 +665,10 @@ from kvlib.transformer import Transformer, TransformerConfig
 
 sizes = dict(num_layers=2, width=32, num_heads=4, num_kv_heads=2, head_dim=8, hidden=24, vocab_size=50)
 model = Transformer.random(TransformerConfig(**sizes), torch.Generator().manual_seed(6), torch.float64)
-requests = [{"prompt": prompt, "new": n} for prompt, n in (([7, 1, 4], 15), ([2, 9], 12), ([5, 5, 8], 14), ([6], 10))]
+asked = ([7, 1, 4], 15), ([2, 9], 12), ([5, 5, 8], 14), ([6], 10)
+requests = [{"prompt": prompt, "new": n} for prompt, n in asked]
+as_alone = [alone(model, request) for request in requests]
+once = sum(len(prompt) + n - 1 for prompt, n in asked)
 notes = []
 
 
@@ -675,14 +686,13 @@ results = mine_or("6.8", scheduling.serve)(engine, requests)
 for i in range(len(requests)):
     print(f"request {i}    ", "".join("#" if i in ids else "." for ids, used in notes))
 print("blocks in use", "".join(str(used) for ids, used in notes))
-once = sum(len(request["prompt"]) + request["new"] - 1 for request in requests)
 print(f"{engine.preemptions} preemptions, {engine.computed} tokens computed; in a large pool {once}")
-print(f"{engine.free_blocks()} blocks free at the end; each as alone:", results == [alone(model, r) for r in requests])
+print(f"{engine.free_blocks()} blocks free at the end; each as alone:", results == as_alone)
 
 # %% [markdown]
-# A row of `#` is a request that runs. Where it breaks off, it was preempted; its tokens do not change. What was computed
-# twice is the price of a small pool. Kwon et al. report that this never cost more than 20% of the time that swapping the
-# blocks out and in took.
+# A row of `#` is a request that runs. Where it breaks off, it was preempted, or is ready; its tokens do not change. What was
+# computed twice is the price of a small pool. Kwon et al. report that this never cost more than 20% of the time that
+# swapping the blocks to CPU memory and back took.
 
 # %% [markdown]
 # ## Explain

@@ -73,6 +73,15 @@ def test_an_exception_is_not_a_wrong_number(double) -> None:
     assert names(judge_here(exercise, raises(KeyError, "in words of my own"))) == ["raises"]
     assert names(judge_here(exercise, lambda x: {}["something else"])) == []
 
+    def in_one_line(x):
+        if x: raise KeyError("my own words, behind an if")  # fmt: skip # noqa: E701
+
+    def in_the_condition(x):
+        if {}["what the library says"]: raise ValueError("never reached")  # fmt: skip # noqa: E701
+
+    assert names(judge_here(exercise, in_one_line)) == ["raises"]
+    assert names(judge_here(exercise, in_the_condition)) == []
+
 
 def test_a_right_answer_and_an_unwritten_one_have_no_diagnosis(double) -> None:
     """Nothing to name: all is right, or nothing is there."""

@@ -44,7 +44,8 @@ class Run:
         """n more tokens, for which there is room. Then all sequences are looked at."""
         where = f"{self.note}, append({seq!r}, {n}) to {self.lengths.get(seq, 0)} tokens"
         free, more = self.lender.num_free, self.more_for(seq, n)
-        with named_when(f"with {free} blocks free, {more} needed for {n} more tokens of {seq!r}"):
+        tokens = f"{n} more token" + ("" if n == 1 else "s")
+        with named_when(f"with {_blocks(free)} free, {more} needed for {tokens} of {seq!r}"):
             slots = self.subject.call(self.object, "append", seq, n)
             table = self.subject.call(self.object, "table", seq)
         start = self.lengths.get(seq, 0)
@@ -61,23 +62,24 @@ class Run:
         numbers, fact = whole_numbers(slots), f"append() returns the slots of its {n} token{'' if n == 1 else 's'}"
         if numbers is not None and len(numbers) == n:
             return held("how many slots", fact)
-        events, wanted = len(self.subject.record), f"{n} whole numbers"
-        return Finding(
-            False, "how many slots", f"does not hold: {fact}", where, wanted, listed(slots), events=events, seen=n
-        )
+        events, wanted = len(self.subject.record), f"{n} whole number{'' if n == 1 else 's, one for each'}"
+        given = f"the number {slots}" if type(slots) in (int, float) else listed(slots)
+        return Finding(False, "how many slots", f"does not hold: {fact}", where, wanted, given, events=events, seen=n)
 
     def _table(self, got: Any, seq: Name, where: str) -> Finding:
         """Whether a table is what it was and then new blocks, as many as are needed, that nobody else has."""
         table, old, wanted = whole_numbers(got), self.tables.get(seq, []), self.blocks_for(self.lengths[seq])
-        others = {block for other, blocks in self.tables.items() if other != seq for block in blocks}
+        others = {block: other for other, blocks in self.tables.items() if other != seq for block in blocks}
+        twice = next((block for block in table or () if block in others or table.count(block) > 1), None)
         if table is None:
             fact = "table() returns the blocks of a sequence"
         elif len(table) != wanted:
             fact = f"{self.lengths[seq]} tokens in blocks of {self.block_size} lie in {_blocks(wanted)}"
         elif table[: len(old)] != old:
             fact = f"the blocks that the sequence had stay in front, {old}: tokens do not move"
-        elif len(set(table)) < wanted or others.intersection(table):
-            fact = "no block is in two places"
+        elif twice is not None:
+            there = f"in table({others[twice]!r}) too" if twice in others else "here twice"
+            fact = f"no block is in two places; {twice} is {there}"
         elif not self.lender.held.issuperset(table):
             fact = "all blocks come from the allocator"
         else:

@@ -69,6 +69,8 @@ class Case:
         """Whether the outputs are right; a wrong one is told by sequence, query and head."""
         fact = f"each sequence sees its own tokens, and those only ({what})"
         array, complaint = as_array(got, self.want.shape)
+        if isinstance(got, np.ndarray) and got.ndim != self.want.ndim and array is not None:
+            array, complaint = None, f"returned shape {got.shape}, wanted {self.want.shape}"
         if array is None:
             return Finding(False, f"shape, {what}", complaint, where=what, events=len(subject.record))
         finding = agrees(subject, array, self.want, key=what, fact=fact)
@@ -135,15 +137,20 @@ def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Find
     yield case.agrees(subject, subject.run(*kept), "2 new of 9 and 6 tokens")
     for name, handle, value in zip(names, kept, case.args, strict=True):
         yield unchanged(subject, as_numbers(subject.read(handle)), value, name)
+    case = Case(rng, [[2, 7], [5, 0, 8]], [5, 11], K=np.nan, V=np.nan)
+    kept = [subject.put(part) for part in case.args]
+    yield case.agrees(subject, subject.run(*kept), "5 and 11 tokens, NaN elsewhere")
+    for name, handle, value in zip(names, kept, case.args, strict=True):
+        yield unchanged(subject, as_numbers(subject.read(handle)), value, name, "NaN included")
 
 
-def unchanged(subject: Subject, got: np.ndarray | None, value: np.ndarray, name: str) -> Finding:
-    """Whether a tensor of the caller's is as it was."""
-    fact = f"{name} is left as it was"
-    if got is not None and got.shape == value.shape and np.allclose(got, value, rtol=0, atol=1e-5):
-        return held(name, fact)
+def unchanged(subject: Subject, got: np.ndarray | None, value: np.ndarray, name: str, note: str = "") -> Finding:
+    """Whether a tensor of the caller's is as it was; NaN equals NaN."""
+    fact, key = f"{name} is left as it was" + (f", {note}" if note else ""), f"{name} {note}".strip()
+    if got is not None and got.shape == value.shape and np.allclose(got, value, rtol=0, atol=1e-5, equal_nan=True):
+        return held(key, fact)
     events = len(subject.record)
-    return Finding(False, name, f"does not hold: {fact}", expected="as it was", got="changed", events=events)
+    return Finding(False, key, f"does not hold: {fact}", expected="as it was", got="changed", events=events)
 
 
 EXERCISE = Exercise(

@@ -334,6 +334,22 @@ def clears_the_pool(q, K, V, block_tables, seq_lens):
     return attend(q, K, V, block_tables, seq_lens)
 
 
+def cleans_the_pools(q, K, V, block_tables, seq_lens):
+    """Every NaN of the pools is set to 0, in place."""
+    out = attend(q, K, V, block_tables, seq_lens)
+    K[K.isnan()], V[V.isnan()] = 0.0, 0.0
+    return out
+
+
+def one_axis_more(q, K, V, block_tables, seq_lens):
+    """(B, 1, H, T, D): each row of the batch keeps an axis of its own."""
+    return attend(q, K, V, block_tables, seq_lens)[:, None]
+
+
+def axes_of_one_dropped(q, K, V, block_tables, seq_lens):
+    return attend(q, K, V, block_tables, seq_lens).squeeze()
+
+
 def clamps_the_tables(q, K, V, block_tables, seq_lens):
     block_tables.clamp_(min=0)
     return attend(q, K, V, block_tables, seq_lens)
@@ -364,6 +380,18 @@ def adds_new_tokens(q, K, V, block_tables, seq_lens):
 
 MISTAKES = (
     Mistake("no-scale", changed(scale=lambda D: 1.0), "The scores are not divided by sqrt(D).", "one new token"),
+    Mistake(
+        "stacked",
+        one_axis_more,
+        "There is an axis too many: each row of the batch comes as (1, H, T, D). Join them with `torch.cat`.",
+        killed_by="one new token",
+    ),
+    Mistake(
+        "squeezed",
+        axes_of_one_dropped,
+        "Axes of length 1 are dropped. The shape is (B, H, T, D), also for one sequence or one token.",
+        killed_by="one new token",
+    ),
     Mistake(
         "scale-without-root",
         changed(scale=lambda D: 1 / D),
@@ -636,6 +664,12 @@ MISTAKES = (
         "pool-cleared",
         clears_the_pool,
         "The rest of the last block is cleared in the pool. The pool is the caller's: change a copy.",
+        killed_by="the caller's tensors",
+    ),
+    Mistake(
+        "pools-cleaned",
+        cleans_the_pools,
+        "NaN is set to 0 in the pools themselves. They are the caller's: leave the rows out, or change a copy.",
         killed_by="the caller's tensors",
     ),
     Mistake(

@@ -107,7 +107,7 @@ class Run:
                 self.rename([numbers.setdefault(block, len(numbers)) for block in table])
             fact = f"table(seq) is a list of ceil(length / {size}) different blocks, 0 to {self.num_blocks - 1}"
             right = table is not None and len(table) == need
-            yield self.said(right, "table", fact, where, f"{need} blocks", shown(got)[:80])
+            yield self.said(right, "table", fact, where, f"{need} block{'' if need == 1 else 's'}", shown(got)[:80])
             self.tables[seq] = table
         held_blocks = [block for table in self.tables.values() for block in table]
         fact = "no block is in two tables"

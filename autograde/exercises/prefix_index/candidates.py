@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections import Counter, OrderedDict, deque
 
 from autograde.exercise import Mistake, Variant
@@ -211,6 +212,26 @@ class OneByte(Base):
 class TwoBytes(Base):
     def link(self, parent, tokens, identity):
         return (parent, b"".join((token & 65535).to_bytes(2, "little") for token in tokens))
+
+
+class FourBytes(Base):
+    def link(self, parent, tokens, identity):
+        return (parent, b"".join((token & 2**32 - 1).to_bytes(4, "little") for token in tokens))
+
+
+class SignLost(Base):
+    def link(self, parent, tokens, identity):
+        return (parent, tuple(map(abs, tokens)))
+
+
+class SinglePrecision(Base):
+    def link(self, parent, tokens, identity):
+        return (parent, struct.pack(f"{len(tokens)}f", *tokens))
+
+
+class DoublePrecision(Base):
+    def link(self, parent, tokens, identity):
+        return (parent, tuple(map(float, tokens)))
 
 
 class HashTrusted(Base):
@@ -629,6 +650,17 @@ class FreeMeansUnknown(Base):
         return sum(block not in self.key_of for block in self.free)
 
 
+class KnownNeverGivenOut(Base):
+    """Only blocks that cannot be found are given out as new ones."""
+
+    def room(self, hits):
+        return sum(block not in self.key_of for block in self.free)
+
+    def give_out(self):
+        self.free.sort(key=lambda block: block in self.key_of)
+        return super().give_out()
+
+
 class LiveEvicted(Base):
     """When the free list is empty, the oldest known block is taken, held or not."""
 
@@ -913,6 +945,10 @@ MISTAKES = (
     Mistake("sorted-tokens", SortedTokens, "The key does not hold the order of a block's tokens. Use a tuple of them as they come.", "the whole past"),
     Mistake("one-byte-a-token", OneByte, "Each token goes into the key as one byte. Tokens that differ by 256 look the same.", "the whole past"),
     Mistake("two-bytes-a-token", TwoBytes, "Each token goes into the key as two bytes. Vocabularies are larger than 65,536.", "the whole past"),
+    Mistake("four-bytes-a-token", FourBytes, "Each token goes into the key as four bytes. Tokens are of any size: use a tuple.", "the whole past"),
+    Mistake("sign-lost", SignLost, "The key holds the tokens without their signs. Use a tuple of them as they come.", "the whole past"),
+    Mistake("single-precision", SinglePrecision, "The key holds the tokens as 32-bit floats, which round numbers above 2**24. Use a tuple of whole numbers.", "the whole past"),
+    Mistake("double-precision", DoublePrecision, "The key holds the tokens as floats, which round numbers above 2**53. Use a tuple of whole numbers.", "the whole past"),
     Mistake("hash-trusted", HashTrusted, "Python's hash() is the key: hash(-1) == hash(-2), and so for tuples of them. Use the tuple itself, or a digest.", "the whole past"),
     Mistake("first-token-of-each", FirstTokenOfEach, "The key holds only the first token of each block.", "the whole past"),
     Mistake("last-token-of-each", LastTokenOfEach, "The key holds only the last token of each block.", "the whole past"),
@@ -963,6 +999,7 @@ MISTAKES = (
     Mistake("only-full-ones-released", OnlyFullOnesReleased, "The partly filled last block does not go back at release().", "found again"),
     Mistake("found-ones-never-released", FoundOnesNeverReleased, "A block that its first request left to others is never given back. The last holder gives it back, whoever that is.", "found again"),
     Mistake("free-means-unknown", FreeMeansUnknown, "num_free leaves out blocks that can still be found. Nobody holds them, so they count.", "found again"),
+    Mistake("known-never-given-out", KnownNeverGivenOut, "A block that can still be found is never given out. Nobody holds it, so it may be: take it out of the map then.", "given out again"),
     Mistake("live-evicted", LiveEvicted, "When no block is free, one that a request still holds is taken. Refuse with ValueError.", "refusals"),
     Mistake("one-spare", OneSpare, "One block is always kept back. A request that takes the last one fits.", "held and free"),
     Mistake("block-too-many", BlockTooMany, "A prompt of whole blocks gets one block too many: ceil(len / block_size), not len // block_size + 1.", "found again"),

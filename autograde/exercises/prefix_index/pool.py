@@ -15,7 +15,7 @@ import numpy as np
 from autograde.compare import shown
 from autograde.expect import equals, refuses
 from autograde.finding import Finding, held
-from autograde.subject import Event, Subject
+from autograde.subject import Event, LearnerRaised, Subject
 
 ME = ("llama", "plain", "acme")
 FACTS = {
@@ -61,7 +61,13 @@ class Pool:
         tokens, size = [int(token) for token in tokens], self.block_size
         least = self.must_find(tokens, identity) * size
         where = f"request {name!r} of {len(tokens)} tokens in blocks of {size}"
-        got = self.subject.call(self.index, "admit", name, tokens, identity)
+        free, needed = self.num_blocks - len(self._in_use()), -(-len(tokens) // size)
+        try:
+            got = self.subject.call(self.index, "admit", name, tokens, identity)
+        except LearnerRaised:
+            known = f", {least // size} of them known" if least else ""
+            self.subject.asked = f"{where}: {needed} blocks{known}, {free} of {self.num_blocks} free"  # not the tokens
+            raise
         found = self._count(got, len(tokens), where)
         yield found
         request = Live(tokens, identity, int(got) // size, [])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from autograde.compare import shown
-from autograde.expect import equals, refuses
+from autograde.expect import equals, half, refuses
 from autograde.finding import Finding, held
 from autograde.subject import Event, Subject
 
@@ -53,8 +53,11 @@ class Run:
         self.rename_reply()
         slots, copies = self.parts(got)
         right = slots is not None and len(slots) == num_tokens == len(set(slots))
-        yield self.said(right, "slots", f"append() returns (slots, copies), {num_tokens} slots", when, got)
-        yield self.said(copies is not None, "copies", "copies is a list of pairs of blocks, or []", when, got)
+        fact = f"append() returns (slots, copies), {num_tokens} slot{'' if num_tokens == 1 else 's'}"
+        yield self.said(right, "slots", fact, when, got, "a pair of lists")
+        fact, second = "copies is a list of pairs of blocks, or []", half(got, 1)
+        given = "None" if second is None else shown(second)[:80]
+        yield self.said(copies is not None, "copies", fact, when, got, "[], or pairs (source, target)", given)
         fact = "a copy is asked for when the last block is partly filled and held by others too, and only then"
         where = f"{self.size}, {when}, {held_before} tokens held"
         yield equals(self.subject, len(copies), int(must_copy), key="number of copies", fact=fact, what=where)
@@ -115,7 +118,7 @@ class Run:
             table, need = whole(got, self.num_blocks), -(-len(rows) // size)
             right = table is not None and len(table) == need == len(set(table))
             fact = f"table(seq) is a list of ceil(length / {size}) different blocks, 0 to {self.num_blocks - 1}"
-            yield self.said(right, "table", fact, where, got, f"{need} blocks")
+            yield self.said(right, "table", fact, where, got, f"{need} block{'' if need == 1 else 's'}")
             self.tables[seq] = table
         held_blocks = list(dict.fromkeys(block for table in self.tables.values() for block in table))
         free_blocks = [block for block in range(self.num_blocks) if block not in held_blocks]

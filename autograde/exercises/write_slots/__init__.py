@@ -37,7 +37,11 @@ class Run:
     def write(self, slots: Sequence[int], what: str, padding: float = 3.0) -> Iterable[Finding]:
         """Rows to these slots; then the whole pool is compared."""
         rows = self.rows(slots, padding)
-        self.subject.run(self.pool, rows, np.array(slots, dtype=np.int64))
+        try:
+            self.subject.run(self.pool, rows, np.array(slots, dtype=np.int64))
+        except LearnerRaised:
+            self.subject.asked = f"slots {list(slots)}"  # which says more than shapes
+            raise
         for slot, row in zip(slots, rows, strict=True):
             if slot != PAD:
                 self.want[slot // self.sizes[1], slot % self.sizes[1]] = row
@@ -97,6 +101,7 @@ def padding(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.write([7, 8, PAD, PAD], "padding at the end")
     yield from run.write([PAD, PAD, 10, 4], "padding in front")
     yield from run.write([5, PAD, 20, PAD, 6], "padding between, and the last slot")
+    yield from run.write([0, PAD, 12], "padding behind slot 0")
     yield from run.write([PAD, PAD], "nothing but padding")
     yield from run.write([2, PAD, 13], "NaN in the padding", padding=np.nan)
 

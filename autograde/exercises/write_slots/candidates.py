@@ -166,6 +166,23 @@ def padding_put_back(pool, rows, slot_mapping):
         pool[-1, -1] = old
 
 
+def a_new_pool(pool, rows, slot_mapping):
+    new = pool.clone()
+    write(new, rows, slot_mapping)
+    return new
+
+
+def old_row_over_slot_0(pool, rows, slot_mapping):
+    """The padding writes what stands in slot 0 to slot 0: also where a new token goes there."""
+    num_blocks, block_size = pool.shape[:2]
+    real = slot_mapping != -1
+    if not inside(slot_mapping[real], num_blocks * block_size).all():
+        raise ValueError("there is no such slot")
+    old = pool[0, 0].clone()
+    for slot, row in zip(slot_mapping.tolist(), rows):
+        pool[max(slot, 0) // block_size, max(slot, 0) % block_size] = old if slot == -1 else row
+
+
 def by_a_product(pool, rows, slot_mapping):
     """A table of ones and zeros times the rows."""
     write(pool, rows * 0, slot_mapping)  # the refusals
@@ -246,6 +263,12 @@ def asserts(pool, rows, slot_mapping):
 
 
 MISTAKES = (
+    Mistake(
+        "a-new-pool-back",
+        a_new_pool,
+        "A new pool comes back, and the one that was given stays as it was. Write into that one, in place.",
+        killed_by="one block",
+    ),
     Mistake(
         "into-a-copy",
         changed(put=into_a_copy),
@@ -370,6 +393,12 @@ MISTAKES = (
         "old-row-put-back",
         padding_put_back,
         "The padding is written to the last slot and undone there. That also undoes a token that belongs there.",
+        killed_by="padding",
+    ),
+    Mistake(
+        "old-row-over-slot-0",
+        old_row_over_slot_0,
+        "The padding writes slot 0's old row to slot 0, over a new token that goes there. Drop the padding.",
         killed_by="padding",
     ),
     Mistake(
