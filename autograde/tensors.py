@@ -7,7 +7,8 @@ tell a careless copy, not a forger.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 MAX_LOOKED_AT = 100_000  # objects, in search of memory
+FEW = 2  # floats in a list or tuple: settings, not rows
 BEYOND = 464.0  # half a step above 448, the largest number of float8_e4m3fn: up to here a cast rounds down to it
 
 
@@ -57,9 +59,11 @@ def _pieces(held: Any) -> dict[int, int]:
         if id(item) in seen or isinstance(item, (str, int, float, type, ModuleType)):
             continue
         seen.add(id(item))
-        if isinstance(item, (bytes, bytearray)):
-            pieces[id(item)] = len(item)
+        if isinstance(item, (bytes, bytearray, memoryview, array)):
+            pieces[id(item)] = memoryview(item).nbytes
             continue
+        if isinstance(item, (list, tuple)) and sum(isinstance(number, float) for number in item) > FEW:
+            pieces[id(item)] = 8 * len(item)
         if isinstance(item, np.ndarray):
             while isinstance(item.base, np.ndarray):
                 item = item.base
@@ -85,6 +89,8 @@ def _parts(item: Any) -> list[Any]:
         return [item.__self__]
     parts = list(vars(item).values()) if hasattr(item, "__dict__") else []
     for kind in type(item).__mro__:
+        if kind.__module__.partition(".")[0] not in ("builtins", "collections", "torch", "numpy"):
+            parts += [value for name, value in vars(kind).items() if name[:2] != "__" and name != "_abc_impl"]
         names = vars(kind).get("__slots__", ())
         parts += [getattr(item, name, None) for name in ([names] if isinstance(names, str) else names)]
     if isinstance(item, (list, tuple, set, frozenset)) or type(item).__name__ == "deque":
@@ -105,12 +111,15 @@ def _is_tensor(item: Any) -> bool:
     return isinstance(item, torch.Tensor)
 
 
-def strict_casts() -> Any:
+@contextlib.contextmanager
+def strict_casts() -> Iterator[None]:
     """A context in which a cast to float8_e4m3fn gives NaN for what lies beyond its numbers.
 
     Builds differ: some give the largest number, others NaN. Work that does not clamp fails here as it would there.
+    Python's own numbers are looked at where a tensor is made of them, or one is put into a tensor.
     """
     import torch
+    from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
     fp8 = torch.float8_e4m3fn
@@ -123,8 +132,10 @@ def strict_casts() -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             made = func(*args, **(kwargs or {}))
             name = func.overloadpacket.__name__
-            source = {"_to_copy": 0, "copy_": 1, "copy": 1, "fill_": 1}.get(name)
+            source = {"_to_copy": 0, "copy_": 1, "copy": 1, "fill_": 1, "full": 1, "scalar_tensor": 0}.get(name)
             given = args[source] if source is not None else None
+            if isinstance(given, (int, float)) and made.dtype == fp8 and abs(given) > BEYOND:
+                made.view(torch.uint8).fill_(0x7F)
             if isinstance(given, torch.Tensor) and made.dtype == fp8 and given.dtype != fp8:
                 beyond = given.abs() > BEYOND
                 if beyond.any():
@@ -132,7 +143,23 @@ def strict_casts() -> Any:
                     codes.masked_fill_(beyond.expand(codes.shape).to(codes.device), 0x7F)
             return made
 
-    return Strict()
+    makers = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
+
+    class Numbers(TorchFunctionMode):
+        """torch casts numbers of Python's own before it calls what `Strict` sees."""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.Tensor.__setitem__ and args[0].dtype == fp8 and isinstance(args[2], (int, float)):
+                args = (*args[:2], args[2] if abs(args[2]) <= BEYOND else float("nan"))
+            made = func(*args, **(kwargs or {}))
+            place = makers.get(func, len(args))
+            if place < len(args) and made.dtype == fp8 and not isinstance(args[place], torch.Tensor):
+                beyond = torch.tensor(args[place], dtype=torch.float64).abs() > BEYOND
+                made.view(torch.uint8).masked_fill_(beyond.to(made.device), 0x7F)
+            return made
+
+    with Strict(), Numbers():
+        yield
 
 
 def largest_made(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], held: Any = None) -> list[Any]:

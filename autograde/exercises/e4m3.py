@@ -42,6 +42,11 @@ def rounded(values: np.ndarray) -> np.ndarray:
     return np.array(flat).reshape(values.shape)
 
 
+def codes_of(numbers: np.ndarray) -> np.ndarray:
+    """The codes of E4M3 numbers, without their signs."""
+    return np.searchsorted(MAGNITUDES, np.abs(numbers))
+
+
 def away_from_ties(values: np.ndarray) -> np.ndarray:
     """The same values, but those that are closer to a tie than arithmetic in float32 can tell moved off it."""
     ties = np.array(TIES)

@@ -6,15 +6,24 @@ from typing import Any
 
 import numpy as np
 
+MOST = 2000  # numbers of a list: no pool here is a tenth as large, and looking at millions would take the judge minutes
+
 
 def whole_numbers(value: Any) -> list[int] | None:
-    """A list, a tuple or an array of whole numbers as a list of ints; None for anything else."""
+    """A list, a tuple or an array of whole numbers as a list of ints; None for anything else, and for far too many."""
+    if too_many(value):
+        return None
     if isinstance(value, np.ndarray):
         return value.tolist() if value.ndim == 1 and value.dtype.kind in "iu" else None
     if not isinstance(value, list):
         return None
     items = [item.item() if isinstance(item, np.ndarray) and item.ndim == 0 else item for item in value]
     return items if all(type(item) is int for item in items) else None
+
+
+def too_many(value: Any) -> bool:
+    """Whether a list or an array holds more than any answer does."""
+    return (value.size if isinstance(value, np.ndarray) else len(value) if isinstance(value, list) else 0) > MOST
 
 
 def listed(value: Any) -> str:

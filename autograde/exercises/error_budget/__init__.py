@@ -68,6 +68,13 @@ def _normal(rng: np.random.Generator, tokens: int, dim: int = D) -> tuple[np.nda
     return rng.normal(size=dim), k, rng.normal(size=(tokens, dim)) + 0.3
 
 
+def _far(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores that move by several."""
+    q, k, v = _normal(rng, 7)
+    k[2] = q * (20 / (q @ q))
+    return q, k, v
+
+
 @stage("values alone", why="A query of zeros gives scores that cannot move: only the values' own rounding is left.")
 def values_alone(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for tokens, relative in ((7, 0.25), (3, 2.0**-4)):
@@ -88,6 +95,10 @@ def many_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     for tokens, dim, relative in ((7, 5, 2.0**-4), (11, 3, 0.125), (5, 7, 2.0**-6), (5, 5, 2.0**-3)):
         fact = "each output has the bound of the four steps"
         yield from _ask(subject, *_normal(rng, tokens, dim), relative, fact, f"{tokens} by {dim}")
+    for name, at in (("first", 0), ("last", -1)):
+        q, k, v = _normal(rng, 7)
+        k[at] = -3 * q  # moves furthest, and weighs least
+        yield from _ask(subject, q, k, v, 2.0**-4, "the largest delta counts, wherever it is", f"{name} moves furthest")
 
 
 @stage(
@@ -100,6 +111,7 @@ def all_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         k[3] = q * 2  # a score that is large for certain
         fact = f"the bound is right for {name}"
         yield from _ask(subject, q * scale, k, v, relative, fact, name)
+    yield from _ask(subject, *_far(rng), 0.25, "the bound is right for scores that may move far", "large delta")
 
 
 @stage("the tensors stay", why="The same query, keys and values go on to the real attention.")

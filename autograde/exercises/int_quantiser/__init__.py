@@ -66,6 +66,7 @@ def zeros(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         yield from there_and_back(subject, bits, 3, x)
         yield from there_and_back(subject, bits, 3, (drawn(rng, (3, 7), 3) * 1e-4).astype("float32"))
         yield from there_and_back(subject, bits, 3, (drawn(rng, (3, 7), 3) * 1e20).astype("float32"))
+        yield from there_and_back(subject, bits, 3, (drawn(rng, (3, 7), 3) * 1e-25).astype("float32"))
 
 
 @stage("rows on their own", weight=2, why="A cache keeps the bytes, and reads any rows of them much later.")
@@ -79,13 +80,20 @@ def rows_on_their_own(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
         yield pack.read(rows=slice(1, 3))
         yield pack.read(rows=[3, 0])
         yield pack.read(quantiser=subject.new(pack.bits, pack.group_size))
+    first, second = (Pack(subject, 4, 3, drawn(rng, (4, 7), 3)) for _ in range(2))
+    second.quantiser = first.quantiser
+    for pack in (first, second):
+        yield from pack.quantise()
+    yield first.read()
 
 
 @stage("other settings", why="A quantiser that cannot be should not come to be.")
 def other_settings(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     x = drawn(rng, (2, 6), 1)
     yield from there_and_back(subject, 4, 1, x)
-    for bits, group_size in ((12, 3), (5, 3), (16, 3), (2, 3), (0, 3), (-4, 3), (4, 0), (8, -1)):
+    refused = [(bits, 3) for bits in (12, 5, 16, 2, 0, -4)] + [(4, 0), (8, -1)]
+    refused += [(bits, 3) for bits in (1, 3, 6, 7, 10, 24, 32, 64, -8)] + [(8, 0), (4, -1), (4, -3), (8, -64)]
+    for bits, group_size in refused:
         what = f"IntQuantiser({bits}, {group_size})"
 
         def later(bits: int = bits, group_size: int = group_size) -> None:

@@ -681,6 +681,10 @@ def tiny_is_zero(self, scale):
     return torch.where(scale > 1e-5, scale, 1.0)
 
 
+def floor(self, scale):
+    return torch.where(scale > 0, scale.clamp(min=1e-12), 1.0)
+
+
 def at_most_65504(self, scale):
     return torch.where(scale > 0, scale, 1.0).clamp(max=65504.0)
 
@@ -741,6 +745,18 @@ class KeepsScale(Base):
 
     def dequantise(self, packed, scale, head_dim):
         return super().dequantise(packed, self.kept, head_dim)
+
+
+class KeepsScaleOfSuchRows(Base):
+    """The newest scales of each shape, kept in self."""
+
+    def quantise(self, x):
+        packed, self.scale = super().quantise(x)
+        return packed, self.scale
+
+    def dequantise(self, packed, scale, head_dim):
+        kept = getattr(self, "scale", scale)
+        return super().dequantise(packed, kept if kept.shape == scale.shape else scale, head_dim)
 
 
 class KeepsX(Base):
@@ -820,6 +836,11 @@ def up_to_8(self, bits, group_size):
 def at_least_4(self, bits, group_size):
     if bits not in (4, 8, 16) or group_size < 1:
         raise ValueError(bits, group_size)
+
+
+def six_bits_too(self, bits, group_size):
+    if bits not in (4, 6, 8) or group_size < 1:
+        raise ValueError(bits)
 
 
 def two_bits_too(self, bits, group_size):
@@ -1077,6 +1098,12 @@ MISTAKES = (
         "epsilon", _base(zeros=epsilon), "Your scale is at least 1e-5, too large for small numbers. Look for 0.", Z
     ),
     Mistake("tiny-is-zero", _base(zeros=tiny_is_zero), "You take tiny numbers for zeros. They have a scale too.", Z),
+    Mistake(
+        "floor",
+        _base(zeros=floor),
+        "Your scale ends at a smallest number. It is at most the largest |x| over 127 or 7.",
+        Z,
+    ),
     Mistake("at-most-65504", _base(zeros=at_most_65504), "Your scale is at most 65,504. Large numbers need more.", Z),
     Mistake("all-1", _base(zeros=all_one), "One group of zeros makes all scales 1. Only its own is.", Z),
     Mistake(
@@ -1090,6 +1117,12 @@ MISTAKES = (
     Mistake(
         "scale-kept", KeepsScale, "dequantise() reads with the newest scales, kept in self. Use those it is given.", R
     ),
+    Mistake(
+        "newest-scales-of-a-shape",
+        KeepsScaleOfSuchRows,
+        "dequantise() uses the newest scales of that shape, kept in self. Use those that it is given.",
+        R,
+    ),
     Mistake("x-kept", KeepsX, "dequantise() returns the x kept in self. It must come from the bytes.", R),
     Mistake("numbers-kept", KeepsNumbers, "dequantise() uses numbers kept in self. They must come from the bytes.", R),
     Mistake("shape-kept", KeepsShape, "dequantise() wants the newest x's shape. It may be given some rows only.", R),
@@ -1099,6 +1132,7 @@ MISTAKES = (
     ),
     Mistake("up-to-8-bits", _base(check=up_to_8), "1 to 8 bits are taken. Other than 8 or 4: ValueError.", S),
     Mistake("16-bits-too", _base(check=at_least_4), "16 bits are taken. Other than 8 or 4: ValueError.", S),
+    Mistake("6-bits-too", _base(check=six_bits_too), "6 bits are taken. Other than 8 or 4: ValueError.", S),
     Mistake("2-bits-too", _base(check=two_bits_too), "2 bits are taken. Other than 8 or 4: ValueError.", S),
     Mistake(
         "multiples-of-4",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograde.compare import shown
+from autograde.exercises.block_allocator.numbers import too_many
 from autograde.expect import equals, refuses
 from autograde.finding import Finding, held
 from autograde.subject import Event, LearnerRaised, Subject
@@ -176,12 +177,12 @@ class Pool:
     def _read(self, name: str, request: Live, is_new: bool) -> Iterable[Finding]:
         """Read a table, and tell whether it can be one. Blocks that nobody else may hold are those not cached."""
         table = self.subject.call(self.index, "table", name)
-        table = table.tolist() if isinstance(table, np.ndarray) else table
+        table = table.tolist() if isinstance(table, np.ndarray) and not too_many(table) else table
         wanted = -(-len(request.tokens) // self.block_size)
         where = f"table({name!r}) of {len(request.tokens)} tokens in blocks of {self.block_size}"
         fact = f"table() is a list of different blocks, 0 to {self.num_blocks - 1}"
         others = {block: other for other, it in self.live.items() if other != name for block in it.table}
-        numbers = isinstance(table, list) and all(type(block) is int for block in table)
+        numbers = isinstance(table, list) and not too_many(table) and all(type(block) is int for block in table)
         if numbers and is_new:
             self._label([block for block in table[request.cached :] if block not in others])
         self._relabel(table, request)
@@ -206,7 +207,7 @@ class Pool:
 
         So a diagnosis compares not a block's number, but when it was given out; one that holds the right rows is 0.
         """
-        if not isinstance(table, list) or not all(type(block) is int for block in table):
+        if not isinstance(table, list) or too_many(table) or not all(type(block) is int for block in table):
             return
         labels = [self.labels.get(block, -1) for block in table]
         done = 0 if request is None else len(table) if request.is_computed else request.cached

@@ -81,7 +81,7 @@ def at_most(subject: Subject, size: object, limit: int, *, key: str, fact: str, 
 @stage("tiny, huge, zero", why="Where all is zero the scale would be 0, and 0 / 0 is NaN. A scale has float32's range.")
 def extremes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     run = Run(subject, rng)
-    for reach in (-8.0, 8.0, -5.0, 0.0):
+    for reach in (-8.0, 8.0, -5.0, 0.0, -25.0):
         run.append(1, low=reach, high=reach + 0.3)
         for start in range(run.held):
             got = subject.call(run.cache, "read", start, start + 1)
@@ -95,6 +95,10 @@ def extremes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
             part[1, 2, 0] = 0.0  # and one in a single head
     run.take(rows)
     yield from run.check("of tokens that are all zero")
+    run = Run(subject, rng)
+    for T, factor in ((1, 1.0), (2, 0.0), (1, 1.0)):
+        run.take([(x * np.float32(factor), want * factor) for x, want in run.draw(T)])
+        yield from run.check("of a chunk that is all zero")
 
 
 @stage("memory", why="A byte for each number, four for each scale, all of it from the start: engines plan with that.")
@@ -102,8 +106,8 @@ def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for sizes in ((2, 3, 7, 5), (1, 2, 13, 11)):
         run = Run(subject, rng, sizes)
         yield from bytes_of(run, "in a new cache")
-        run.append(3)
         run.append(1)
+        run.append(3)
         yield from run.check()
         yield from bytes_of(run, "with 4 tokens")
     run = Run(subject, rng)
@@ -188,6 +192,8 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         ("two tokens of v for one of k", two[:, :, :1], two),
         ("v of another head dim", two, two[..., :4]),
         ("rows without a batch", two[0], two[0]),
+        ("rows without an axis for tokens", two[:, :, 0], two[:, :, 0]),
+        ("rows of five axes", two[None], two[None]),
     ]
 
     def look() -> None:
@@ -199,13 +205,23 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         yield refuses(subject, run.cache, "append", k, v, key=what, what=f"append() of {what}", after=look)
         yield from run.check(f"after refusing {what}")
     asked = [("read", 0, 5), ("read", -1, 2), ("read", 3, 2), ("read", 5, 5), ("truncate", 5), ("truncate", -1)]
-    asked += [("reorder", rows) for rows in ([0], [0, 1, 0], [0, 2], [-1, 0])]
+    asked += [("reorder", rows) for rows in ([0], [0, 1, 0], [0, 2], [-1, 0], [])] + [("read", -2, -1)]
     for method, *args in asked:
         what = f"{method}({', '.join(map(str, args))}) with 4 tokens and 2 sequences"
         yield refuses(subject, run.cache, method, *args, key=what, what=what, after=look)
         yield from run.check(f"after refusing {what[: what.index(' with')]}")
     run.append(3)
     yield from run.check("of a full cache")
+    run.truncate(3)
+    new = Run(subject, rng)
+    for one, when in ((run, "after truncate(3)"), (new, "with no token yet")):
+        beyond = one.held + 1
+        for method, *args in (("read", 0, beyond), ("truncate", beyond), ("truncate", -1)):
+            what = f"{method}({', '.join(map(str, args))}) {when}"
+            yield refuses(subject, one.cache, method, *args, key=what, what=what)
+            yield from one.check(f"after refusing {what}")
+        one.append(2)
+        yield from one.check(f"with two tokens more, {when}")
 
 
 EXERCISE = Exercise(

@@ -258,6 +258,19 @@ class HighFloor(Base):
         return (self.largest(rows) / 448).clamp(min=1e-6)
 
 
+class LowFloor(Base):
+    def scale(self, rows):
+        largest = self.largest(rows)
+        return torch.where(largest > 0, (largest / 448).clamp(min=1e-12), 1.0)
+
+
+class ZeroChunk(Base):
+    """Looks for a zero in the whole chunk only where the chunk has other numbers."""
+
+    def scale(self, rows):
+        return super().scale(rows) if rows.any() else self.largest(rows) / 448
+
+
 class LittleAdded(Base):
     def scale(self, rows):
         return self.largest(rows) / 448 + 1e-10
@@ -403,6 +416,22 @@ class KeepsFloats(Base):
     def keep(self, k, v):
         super().keep(k, v)
         self.newest = k.clone(), v.clone()
+
+
+class KeepsNewest(Base):
+    """One of the rows, for a look later on."""
+
+    def keep(self, k, v):
+        super().keep(k, v)
+        self.newest = k
+
+
+class KeepsLists(Base):
+    """The rows as lists of Python's floats."""
+
+    def keep(self, k, v):
+        super().keep(k, v)
+        self.newest = k.tolist(), v.tolist()
 
 
 class KeepsWhatWasRead(Base):
@@ -1027,6 +1056,68 @@ class TruncatesUpwards(Base):
         self.used = length
 
 
+class ReadsWhatWasCut(Base):
+    """read() looks at how much was ever written."""
+
+    written = 0
+
+    def append(self, k, v):
+        super().append(k, v)
+        self.written = max(self.written, self.used)
+
+    def refuse_range(self, start, stop):
+        if not 0 <= start <= stop <= self.written:
+            raise ValueError(f"{start} to {stop} of {self.written}")
+
+
+class BringsBack(Base):
+    """truncate() looks at how much was ever written."""
+
+    written = 0
+
+    def append(self, k, v):
+        super().append(k, v)
+        self.written = max(self.written, self.used)
+
+    def truncate(self, length):
+        if not 0 <= length <= self.written:
+            raise ValueError(length)
+        self.used = length
+
+
+class FromTheEndAlways(Base):
+    """A range that lies before 0 altogether counts from the end."""
+
+    def refuse_range(self, start, stop):
+        if start < 0 <= stop or start > stop or stop > self.used:
+            raise ValueError(f"{start} to {stop}")
+
+
+class NothingForNoRows(Base):
+    """No rows at all leave things as they are."""
+
+    def reorder(self, rows):
+        if rows:
+            super().reorder(rows)
+
+
+class FiveAxes(Base):
+    def refuse_rows(self, k, v):
+        k, v = (rows[0] if rows.ndim == 5 and len(rows) == 1 else rows for rows in (k, v))
+        super().refuse_rows(k, v)
+
+    def append(self, k, v):
+        self.refuse_rows(k, v)
+        super().append(*(rows[0] if rows.ndim == 5 else rows for rows in (k, v)))
+
+
+class FourAxesTakenForGranted(Base):
+    def refuse_rows(self, k, v):
+        want = (self.B, self.Hkv, self.D)
+        if k.shape != v.shape or (k.shape[0], k.shape[1], k.shape[3]) != want:
+            raise ValueError(f"wanted {want}")
+
+
 class TruncatesAtMost(Base):
     def truncate(self, length):
         super().truncate(min(length, self.used))
@@ -1134,6 +1225,8 @@ MISTAKES = (
     Mistake("always-from-zero", AlwaysFromZero, "Each chunk is written from slot 0. Write from len(cache) on.", MANY),
     Mistake("zero-by-zero", ZeroByZero, "A row of zeros has scale 0, and 0 / 0 is NaN. Its scale is 1.", TINY),
     Mistake("high-floor", HighFloor, "Scales end at 1e-6, so smaller tokens are lost. Only where all is zero, put 1.", TINY),
+    Mistake("low-floor", LowFloor, "Scales end at a smallest number, and smaller tokens are lost. Only where all is zero, put 1.", TINY),
+    Mistake("zero-chunk", ZeroChunk, "A chunk of nothing but zeros has scale 0, and 0 / 0 is NaN. Its scales are 1.", TINY),
     Mistake("little-added", LittleAdded, "A small number is added to every scale, which spoils tiny tokens. Only where all is zero, put 1.", TINY),
     Mistake("zeros-lifted", ZeroesBecomeTiny, "Zeros come back as something else. Zero has a code: 0.", TINY),
     Mistake("stop-included", StopIncluded, "read() gives token `stop` too. The range ends before it.", RANGE),
@@ -1149,6 +1242,8 @@ MISTAKES = (
     Mistake("empty-range-refused", EmptyRefused, "A range without tokens is refused. read(3, 3) gives tensors of no token.", RANGE),
     Mistake("saved-as-float", SavedAsFloat, "The numbers are FP8's, but they are kept as float32. Keep the FP8 tensor itself.", BYTES),
     Mistake("keeps-floats", KeepsFloats, "The newest rows are kept as floats too. Keep codes and scales only.", BYTES),
+    Mistake("keeps-newest-k", KeepsNewest, "The newest k is kept as it came, too. Keep codes and scales only.", BYTES),
+    Mistake("keeps-lists", KeepsLists, "Rows are kept in lists of floats, too. Keep codes and scales only.", BYTES),
     Mistake("keeps-what-was-read", KeepsWhatWasRead, "What read() returned is kept. Keep codes and scales only.", BYTES),
     Mistake("wide-scales", WideScales, "Each scale is kept D times. One is enough: (B, Hkv, max_len, 1).", BYTES),
     Mistake("double-scales", DoubleScales, "Scales take 8 bytes each. Keep them in float32.", BYTES),
@@ -1209,6 +1304,12 @@ MISTAKES = (
     Mistake("nothing-for-reversed", NothingForReversed, "A range that ends before it starts gives no token. Refuse it.", NO),
     Mistake("start-past-the-end", StartPastTheEnd, "An empty range past the end is let through. Refuse it: stop may be len(cache) at most.", NO),
     Mistake("truncates-upwards", TruncatesUpwards, "truncate() to more than is held makes tokens that nobody wrote. Refuse it.", NO),
+    Mistake("reads-what-was-cut", ReadsWhatWasCut, "read() still gives tokens that truncate() cut off. It ends at the tokens held.", NO),
+    Mistake("brings-back", BringsBack, "truncate() to more than is held brings back tokens that were cut off. Refuse it.", NO),
+    Mistake("before-0-altogether", FromTheEndAlways, "A range that lies below 0 counts from the end. Refuse it.", NO),
+    Mistake("nothing-for-no-rows", NothingForNoRows, "reorder([]) does nothing. Refuse anything but B rows.", NO),
+    Mistake("five-axes", FiveAxes, "Five axes are taken for four. k and v are (B, Hkv, T, D).", NO),
+    Mistake("four-axes-taken-for-granted", FourAxesTakenForGranted, "With three axes, k.shape[3] gives an IndexError. Look at the number of axes first.", NO),
     Mistake("truncates-at-most", TruncatesAtMost, "truncate() to more than is held does nothing. Refuse it.", NO),
     Mistake("truncates-from-the-end", TruncatesFromTheEnd, "A negative length counts from the end. Refuse it.", NO),
     Mistake("shrinks-the-batch", ShrinksTheBatch, "Fewer rows are taken for a smaller batch. Refuse anything but B rows.", NO),

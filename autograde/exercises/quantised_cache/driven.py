@@ -19,7 +19,7 @@ from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
 
 NEAR = 1e-5  # of the number itself, however small: float32 arithmetic in any order
-NOTHING = 1e-12  # in the same unit as the numbers
+NOTHING = 1e-35  # in the same unit as the numbers
 SIZES = (2, 3, 7, 5)  # B, Hkv, max_len, D
 
 GRID = np.array(MAGNITUDES)  # 0 to 448

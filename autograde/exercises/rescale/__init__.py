@@ -14,6 +14,7 @@ from autograde.exercises.scalars import refused
 from autograde.finding import Finding, held
 from autograde.lazy import Later
 from autograde.subject import Subject
+from autograde.value import Handle
 
 WIDTH, H, HKV, D = 7, 6, 2, 5
 BIASES = {"q_bias": H * D, "k_bias": HKV * D, "v_bias": HKV * D, "o_bias": WIDTH}
@@ -65,6 +66,10 @@ def _judge(subject: Subject, got: Any, weights: Mapping[str, np.ndarray], powers
             yield Finding(False, name, text, where=where, expected=expected, got=given, events=events)
             return
         yield held(name, fact)
+    more = [name for name in got if name not in weights]
+    if more:
+        fact = f'"{more[0]}" is in your dict, and not in the one that came in'
+        yield Finding(False, "more", fact, where=asked, expected=", ".join(weights)[:60], got=more[0], events=events)
 
 
 def _clue(array: np.ndarray, weight: np.ndarray) -> str:
@@ -97,8 +102,11 @@ def values(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     "both, up and down", why="The two powers are independent, and may be negative: then the cache gets smaller numbers."
 )
 def both(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for powers in ((2, 5), (-3, 4), (6, -10), (-7, -1), (0, 0)):
-        yield from _ask(subject, _weights(rng), *powers)
+    for powers in ((2, 5), (-3, 4), (6, -10), (-7, -1), (0, 0), (33, -21)):
+        weights = _weights(rng)
+        for weight in weights.values():
+            weight[-1] = 0.0
+        yield from _ask(subject, weights, *powers)
 
 
 @stage("biases and the rest", why="A bias is part of a key. What comes after attention is not.", weight=2)
@@ -106,15 +114,18 @@ def biases(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from _ask(subject, _weights(rng, "q_bias", "k_bias", "v_bias"), 3, -2)
     yield from _ask(subject, _weights(rng, "o_bias", "k_bias"), -4, 5)
     yield from _ask(subject, _weights(rng, "norm1", "down", "q_norm"), 2, 7)
+    yield from _ask(subject, _weights(rng, "k_norm", "v_scale", "o_norm", "down_bias", "gate_bias"), -3, 4)
 
 
 @stage("whole powers", why="2**0.5 is not exact: the output would change in its last bits, and nobody could say why.")
 def whole_powers(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     weights = _weights(rng)
+    kept = {name: subject.put(weight) for name, weight in weights.items()}
     yield from _ask(subject, weights, 1, 2)
     for powers in ((0.75, 1), (2, -1.5), (2.25, 0.75)):
         what = f"key_power {powers[0]}, value_power {powers[1]}"
-        yield refused(subject, dict(weights), *powers, key=what, what=what)
+        yield refused(subject, kept, *powers, key=what, what=what)
+        yield from _stay(subject, kept, weights)
     yield from _ask(subject, weights, -1, 3)
 
 
@@ -124,11 +135,28 @@ def the_weights_stay(subject: Subject, rng: np.random.Generator) -> Iterable[Fin
     kept = {name: subject.put(weight) for name, weight in weights.items()}
     for powers in ((3, -4), (3, -4)):
         yield from _judge(subject, subject.run(kept, *powers), weights, powers)
-        for name, handle in kept.items():
-            same = np.array_equal(np.asarray(subject.read(handle)), weights[name])
-            fact = f'the tensor "{name}" that was passed in is as it was'
-            events = len(subject.record)
-            yield held("stays", fact) if same else Finding(False, "stays", f"does not hold: {fact}", events=events)
+        yield from _stay(subject, kept, weights)
+    given = subject.new(kept, 0, 0)  # the dict that one call returns is passed to the next
+    yield from _judge(subject, subject.read(given), weights, (0, 0))
+    yield from _judge(subject, subject.run(given, 3, -4), weights, (3, -4))
+    left = subject.read(given)
+    names, numbers = (list(left), left.values()) if isinstance(left, dict) else ([], [])
+    same = names == list(weights) and all(map(np.array_equal, numbers, weights.values()))
+    fact, events = "the dict that was passed in has the same tensors under the same names", len(subject.record)
+    if same:
+        yield held("dict stays", fact)
+        return
+    wanted, found = ", ".join(weights), ", ".join(names)
+    yield Finding(False, "dict stays", f"does not hold: {fact}", expected=wanted, got=found, events=events)
+
+
+def _stay(subject: Subject, kept: Mapping[str, Handle], weights: Mapping[str, np.ndarray]) -> Iterable[Finding]:
+    """Whether the caller's tensors are as they were."""
+    for name, handle in kept.items():
+        same = np.array_equal(np.asarray(subject.read(handle)), weights[name])
+        fact = f'the tensor "{name}" that was passed in is as it was'
+        events = len(subject.record)
+        yield held("stays", fact) if same else Finding(False, "stays", f"does not hold: {fact}", events=events)
 
 
 EXERCISE = Exercise(

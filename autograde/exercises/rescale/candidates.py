@@ -128,6 +128,33 @@ def in_place(weights, a, b):
     return dict(weights)
 
 
+def same_dict(weights, a, b):
+    """The new tensors are put into the caller's dict."""
+    weights.update(right(weights, a, b))
+    return weights
+
+
+def caller_overwritten(weights, a, b):
+    out = right(weights, a, b)
+    weights["k"] = out["k"]
+    return out
+
+
+def adds_to_exponents(weights, a, b):
+    """Adds to the bits of the exponent: 0 has no exponent, and becomes something else."""
+    _insist(a, b)
+    powers = _powers(a, b)
+    out = {}
+    for name, w in weights.items():
+        bits = w.view(torch.int32) + (powers.get(name, 0) << 23)
+        out[name] = bits.view(torch.float32)
+    return out
+
+
+def empty_bias(weights, a, b):
+    return {"q_bias": torch.zeros(len(weights["q"])), **right(weights, a, b)}
+
+
 def bias_in_place(weights, a, b):
     out = right(weights, a, b)
     if "k_bias" in weights:
@@ -168,6 +195,7 @@ MISTAKES = (
     Mistake("half-precision", half_precision, "You return float16, which rounds. Keep the dtype that came in.", "keys"),
     Mistake("bfloat16", bfloat, "You return bfloat16, which keeps three digits. Keep the dtype that came in.", "keys"),
     Mistake("transposed", transposed, "Your weights come back turned. nn.Linear keeps (out, in), in and out of this function.", "keys"),
+    Mistake("empty-bias", empty_bias, "Your dict has a q_bias that nobody gave you. Return the names that came in.", "keys"),
     Mistake("a-list", as_a_list, "You return the tensors without their names. Wanted is a dict like the one that came in.", "keys"),
     _mistake("out-left", lambda p, a, b: p | {"o": 0}, "Only the values grow, so the output grows with them. Divide o by 2**value_power.", "values"),
     _mistake("out-grows-too", lambda p, a, b: p | {"o": b}, "o grows with the values. Divide o by 2**value_power.", "values"),
@@ -179,6 +207,8 @@ MISTAKES = (
     _mistake("no-negative-powers", lambda p, a, b: _powers(max(a, 0), max(b, 0)), "You take a negative power for 0. It makes the cached numbers smaller, and must work too.", "both, up and down"),
     _mistake("sign-ignored", lambda p, a, b: _powers(abs(a), abs(b)), "You ignore the sign of a power. With a negative one, k or v shrinks and q or o grows.", "both, up and down"),
     _mistake("limited-to-eight", lambda p, a, b: _powers(max(-8, min(a, 8)), max(-8, min(b, 8))), "You cut powers off at 8. Any whole number is allowed.", "both, up and down"),
+    _mistake("limited-to-sixteen", lambda p, a, b: _powers(max(-16, min(a, 16)), max(-16, min(b, 16))), "You cut powers off at 16. Any whole number is allowed.", "both, up and down"),
+    Mistake("adds-to-exponents", adds_to_exponents, "You add to the bits of the exponent, so 0 does not stay 0. Multiply by 2.0 ** power.", "both, up and down"),
     _mistake("at-least-one", lambda p, a, b: _powers(a or 1, b) if not a and not b else p, "Powers of 0 change nothing. Yours turn 0 into 1.", "both, up and down"),
     _mistake("key-bias-left", lambda p, a, b: p | {"k_bias": 0}, "k_bias is a part of every key: it grows as k does.", "biases and the rest"),
     _mistake("query-bias-left", lambda p, a, b: p | {"q_bias": 0}, "q_bias is a part of every query: it shrinks as q does.", "biases and the rest"),
@@ -190,6 +220,7 @@ MISTAKES = (
     _mistake("out-bias-shrinks", lambda p, a, b: p | {"o_bias": -b}, "o_bias is added after o has taken the factor back. It stays as it is.", "biases and the rest"),
     _mistake("everything-shrinks-with-o", lambda p, a, b: p | {"down": -b, "norm1": -b}, "You scale weights that have nothing to do with attention's q, k, v and o. Leave them.", "biases and the rest"),
     _mistake("norm-scaled-back", lambda p, a, b: p | {"norm1": -a}, "You scale the norm before attention too, which q, k and v all read. Leave it.", "biases and the rest"),
+    _mistake("key-norm-scaled", lambda p, a, b: p | {"k_norm": a}, "You scale k_norm as if it were a part of k. Only the named weights and their biases move.", "biases and the rest"),
     Mistake("others-dropped", only_changed, "Weights that stay as they are are missing from your dict. Give all of them back.", "biases and the rest"),
     Mistake("only-four", only_four, "You give back q, k, v and o only. All other weights belong to the layer too.", "biases and the rest"),
     Mistake("by-the-first-letter", any_prefix, "You go by the first letter, so q_norm is taken for q. Go by the whole name.", "biases and the rest"),
@@ -199,6 +230,8 @@ MISTAKES = (
     Mistake("value-power-unchecked", keys_checked_only, "You check key_power only. value_power must be whole too.", "whole powers"),
     Mistake("none-for-a-fraction", none_back, "For a power that is not whole you return None. Raise ValueError.", "whole powers"),
     Mistake("in-place", in_place, "`*=` writes into the caller's tensors. Make new ones: `weight * factor`.", "the weights stay"),
+    Mistake("same-dict", same_dict, "You put the new tensors into the caller's dict. Make a new dict.", "the weights stay"),
+    Mistake("caller-overwritten", caller_overwritten, "You put the new k into the caller's dict, too. Leave it as it was.", "the weights stay"),
     Mistake("key-bias-in-place", bias_in_place, "You write into the caller's k_bias. Make a new tensor.", "the weights stay"),
     Mistake("keys-in-place", keys_in_place, "You write into the caller's k. Make a new tensor.", "the weights stay"),
     Mistake("values-in-place", values_in_place, "You write into the caller's v. Make a new tensor.", "the weights stay"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,14 @@ def judged(subject: Subject, got: Any, x: np.ndarray, per: str, key: str) -> Fin
     return Finding(False, key, f"does not hold: {fact}", where=where, expected=expected, got=given, events=events)
 
 
+def at_ends(rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Numbers whose largest lie at one end of one axis: whatever leaves an end out misses all of them."""
+    for axis, end in itertools.product(range(3), (0, -1)):
+        x = drawn(rng)
+        np.moveaxis(x, axis, 0)[end] *= 7.0
+        yield x
+
+
 def ask(subject: Subject, x: np.ndarray, per: str, key: str = "") -> Finding:
     """Asks for the scales of x."""
     return judged(subject, subject.run(x, per), x, per, key or per)
@@ -81,6 +89,8 @@ def ask(subject: Subject, x: np.ndarray, per: str, key: str = "") -> Finding:
 def one_for_all(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield ask(subject, drawn(rng), "tensor")
     yield ask(subject, drawn(rng, (2, 3, 11), sign=1.0), "tensor", "another shape")
+    for x in at_ends(rng):
+        yield ask(subject, x, "tensor", "at an end")
 
 
 @stage("each head, each token", weight=2, why="One large row should not take the range away from all others.")
@@ -91,12 +101,17 @@ def heads_and_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Fin
     x = drawn(rng, (2, 11, 3))
     yield ask(subject, x, "token", "more tokens")
     yield ask(subject, drawn(rng, (2, 11, 3))[:, :1], "head", "one token")
+    for x in at_ends(rng):
+        yield ask(subject, x, "head", "at an end")
+        yield ask(subject, x, "token", "at an end")
 
 
 @stage("each channel", weight=2, why="Keys often have a few channels that are always large.")
 def channels(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield ask(subject, drawn(rng), "channel")
     yield ask(subject, drawn(rng, (2, 11, 3)), "channel", "more tokens")
+    for x in at_ends(rng):
+        yield ask(subject, x, "channel", "at an end")
 
 
 @stage("zeros", weight=2, why="0 / 0 is NaN, and padding, or a head that is off, is nothing but zeros.")
@@ -116,6 +131,9 @@ def small_and_large(subject: Subject, rng: np.random.Generator) -> Iterable[Find
     yield ask(subject, (x * 1e-7).astype("float32"), "head", "very small")
     yield ask(subject, (x * 1e20).astype("float32"), "channel", "very large")
     yield ask(subject, x * 10.0 ** np.array([[[-7.0], [0.0], [9.0]]]), "token", "side by side")
+    for per in RULES:
+        for name, factor in (("tiny", 1e-30), ("huge", 1e30)):
+            yield ask(subject, (x * factor).astype("float32"), per, f"{name}, {per}")
 
 
 @stage("another word", why="A misspelt word that means something else by accident costs an afternoon.")

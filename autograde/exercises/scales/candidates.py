@@ -103,6 +103,14 @@ def nearly_largest(g):
     return g.abs().quantile(0.99, dim=-1) / 448
 
 
+def first_left_out(g):
+    return g[..., min(1, g.shape[-1] - 1) :].abs().amax(-1) / 448
+
+
+def last_left_out(g):
+    return g[..., : max(1, g.shape[-1] - 1)].abs().amax(-1) / 448
+
+
 def least(g):
     return g.abs().amin(-1) / 448
 
@@ -320,6 +328,10 @@ def zeros_left_out(s, x, per):
 # Small and large numbers.
 
 
+def at_least_1e12(s, x, per):
+    return torch.where(s > 0, s.clamp(min=1e-12), 1.0)
+
+
 def tiny_is_zero(s, x, per):
     return torch.where(s > 1e-6, s, 1.0)
 
@@ -418,6 +430,8 @@ MISTAKES = (
     Mistake(
         "quantile", _with(nearly_largest), "You leave 1% of the numbers out of the range. Nothing may be cut off.", T
     ),
+    Mistake("first-left-out", _with(first_left_out), "The first of those that share a scale is left out.", H),
+    Mistake("last-left-out", _with(last_left_out), "The last of those that share a scale is left out.", H),
     Mistake("smallest", _with(least), "You take the smallest |x|. Take the largest.", T),
     Mistake("not-over-448", _with(over(1)), "This is the largest |x|. The scale is that over 448.", T),
     Mistake("over-127", _with(over(127)), "You divide by 127, as for int8. The largest number of E4M3 is 448.", T),
@@ -534,6 +548,7 @@ MISTAKES = (
     ),
     Mistake("zeros-left-out", _with(zeros=zeros_left_out), "Groups of zeros have no scale. Give them 1.", Z),
     Mistake("tiny-is-zero", _with(zeros=tiny_is_zero), "You take tiny numbers for zeros. They have a scale too.", L),
+    Mistake("floor", _with(zeros=at_least_1e12), "Your scale ends at a smallest number. x may be smaller still.", L),
     Mistake("at-least-1", _with(zeros=below_1_is_1), "Your scale is at least 1. Small numbers need a small one.", L),
     Mistake(
         "epsilon-added", _with(zeros=with_epsilon), "You add a small number to the scale. Small scales feel it.", L

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from autograde.compare import shown
+from autograde.exercises.block_allocator.numbers import too_many
 from autograde.expect import equals, half, refuses
 from autograde.finding import Finding, held
 from autograde.subject import Event, Subject
@@ -22,7 +25,9 @@ def row_text(row: Row) -> str:
 
 def whole(value: Any, below: int) -> list[int] | None:
     """A list of whole numbers from 0 to below - 1, or None."""
-    if type(value).__name__ == "ndarray":
+    if too_many(value):
+        return None
+    if isinstance(value, np.ndarray):
         value = value.tolist()
     right = isinstance(value, list) and all(type(item) is int and 0 <= item < below for item in value)
     return list(value) if right else None
@@ -153,8 +158,8 @@ class Run:
         if not isinstance(got, list) or len(got) != 2:
             return None, None
         slots = whole(got[0], self.num_blocks * self.block_size)
-        copies = got[1].tolist() if type(got[1]).__name__ == "ndarray" else got[1]
-        if not isinstance(copies, list):
+        copies = got[1].tolist() if isinstance(got[1], np.ndarray) and not too_many(got[1]) else got[1]
+        if not isinstance(copies, list) or too_many(copies):
             return slots, None
         pairs = [whole(pair, self.num_blocks) for pair in copies]
         return slots, None if any(pair is None or len(pair) != 2 for pair in pairs) else pairs

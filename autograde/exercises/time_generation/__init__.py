@@ -31,10 +31,10 @@ def want_of(device: Device, warm_up: int, repeats: int) -> tuple[float, float | 
     """What comes out when each run is timed by itself."""
     runs, gaps = range(warm_up, warm_up + repeats), device.new_tokens - 1
     steps = device.decodes[:, : max(gaps, 1)]
-    ttft = middle([float(device.prefills[run]) for run in runs])
+    ttft = middle([device.launch + float(device.prefills[run]) for run in runs])
     if not gaps:
         return ttft, None
-    return ttft, middle([sum(float(took) for took in steps[run]) / gaps for run in runs])
+    return ttft, middle([(device.launch + sum(float(took) for took in steps[run])) / gaps for run in runs])
 
 
 def ask(subject: Subject, device: Device, warm_up: int, repeats: int) -> Iterable[Finding]:
@@ -56,6 +56,12 @@ def ask(subject: Subject, device: Device, warm_up: int, repeats: int) -> Iterabl
     for kind, wanted in (("prefill", runs), ("decode", runs * (device.new_tokens - 1))):
         fact = f"{runs} run{'s' if runs > 1 else ''} of {device.new_tokens} token(s) take {wanted} x {kind}()"
         yield counts(subject, device.count(kind), wanted, key=kind, fact=fact, where=where, seen=done(device))
+    fact = "each run is one prefill, and then its decodes"
+    if device.queued() == ["prefill", *["decode"] * (device.new_tokens - 1)] * runs:
+        yield held("order", fact)
+    else:
+        given, events = ", ".join(device.queued())[:60], len(subject.record)
+        yield Finding(False, "order", f"does not hold: {fact}", where=where, got=given, events=events)
 
 
 def near(subject: Subject, device: Device, got: Any, want: float, *, key: str, fact: str, where: str) -> Finding:

@@ -138,6 +138,32 @@ def last_gap(device):
     return times[1] - times[0], times[-1] - times[-2] if len(times) > 2 else None
 
 
+def clock_after_prefill(device):
+    """The clock is read once prefill() has come back."""
+    device.synchronize()
+    device.prefill()
+    began = device.clock()
+    device.synchronize()
+    first = device.clock()
+    for _ in range(device.new_tokens - 1):
+        device.decode()
+    device.synchronize()
+    return first - began, (device.clock() - first) / (device.new_tokens - 1) if device.new_tokens > 1 else None
+
+
+def clock_after_decodes(device):
+    """The first token's time is read once the decodes are queued."""
+    device.synchronize()
+    began = device.clock()
+    device.prefill()
+    device.synchronize()
+    for _ in range(device.new_tokens - 1):
+        device.decode()
+    first = device.clock()
+    device.synchronize()
+    return first - began, (device.clock() - first) / (device.new_tokens - 1) if device.new_tokens > 1 else None
+
+
 # Warming up.
 
 
@@ -171,6 +197,28 @@ def one_decode_each(run, device, warm_up):
         device.prefill()
         if device.new_tokens > 1:
             device.decode()
+
+
+def warm_up_by_kind(run, device, warm_up):
+    for _ in range(warm_up):
+        device.prefill()
+    for _ in range(warm_up * (device.new_tokens - 1)):
+        device.decode()
+
+
+def all_prefills_first(device, warm_up, repeats):
+    """Times all prefills, and then all decodes."""
+    _refuse(warm_up, repeats)
+    ttfts, itls, gaps = [], [], device.new_tokens - 1
+    for calls, times in (((device.prefill,), ttfts), ((device.decode,) * gaps, itls)):
+        for _ in range(warm_up + repeats):
+            device.synchronize()
+            began = device.clock()
+            for call in calls:
+                call()
+            device.synchronize()
+            times.append((device.clock() - began) / len(calls) if calls else None)
+    return _median(ttfts[warm_up:]), _median(itls[warm_up:])
 
 
 def warm_ups_counted(device, warm_up, repeats):
@@ -375,6 +423,9 @@ MISTAKES = (
     Mistake("ttft-of-the-whole", timed(run_of(ttft=lambda began, first, last: last - began)), "Your first number is the whole run. TTFT ends with the first token.", ONE),
     Mistake("absolute-time", timed(run_of(ttft=lambda began, first, last: first)), "Your first number is what the clock showed. Subtract when the run began.", ONE),
     Mistake("ttft-only", timed(give=lambda pair: pair[0]), "You give one number. Return (ttft, itl).", ONE),
+    Mistake("all-prefills-first", all_prefills_first, "You time all prefills, and then all decodes. A run is a prefill and the decodes that follow it.", MANY),
+    Mistake("clock-after-prefill", timed(clock_after_prefill), "You start the clock after prefill(). Calling it takes time too: read the clock before.", ONE),
+    Mistake("clock-after-decodes", timed(clock_after_decodes), "You read the first token's time after the decodes are queued. Read it before the first decode().", ONE),
     Mistake("no-wait-before", timed(run_of(start=nothing)), "The clock starts while the device is still at other work. Synchronise first, then read it.", QUEUED,
             "benchmarks whose first run waits for the data to be copied"),
     Mistake("warm-up-left-running", warm_up_left_running, "The warm-up is still running when you start the clock. Synchronise before each run.", WARM),
@@ -402,6 +453,7 @@ MISTAKES = (
     Mistake("one-warm-up-more", timed(warm=one_more_warm_up), "You warm up once more than asked. Make `warm_up` runs.", ONE),
     Mistake("warm-up-without-decodes", timed(warm=prefill_only), "Your warm-up only prefills, so the first decodes are still slow. Warm up with whole runs.", WARM),
     Mistake("warm-up-without-prefill", timed(warm=decode_only), "Your warm-up only decodes, so the first prefill is still slow. Warm up with whole runs.", WARM),
+    Mistake("warm-up-by-kind", timed(warm=warm_up_by_kind), "Your warm-up queues all prefills, and then all decodes. Warm up with whole runs.", WARM),
     Mistake("warm-up-of-one-decode", timed(warm=one_decode_each), "Your warm-up decodes once for each run. Warm up with whole runs.", WARM),
     Mistake("warm-ups-counted", warm_ups_counted, "The warm-up runs are in your medians. Leave them out.", WARM),
     Mistake("first-runs-kept", warm_ups_are_the_last, "You keep the first `repeats` runs, which are the slow ones. Drop the first `warm_up`.", WARM),

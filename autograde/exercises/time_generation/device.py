@@ -15,7 +15,8 @@ class Device:
     """Runs of one prefill and `new_tokens - 1` decodes, whose seconds are drawn before.
 
     cold: runs at the start that are slow, prefill and decode each by itself. Decodes of one run differ. queued: seconds
-    of somebody else's work that is still to be done when the first call comes.
+    of somebody else's work that is still to be done when the first call comes. launch: seconds that the program itself
+    spends in each prefill(), and in the first decode() after it; the clock shows them even before synchronize().
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class Device:
         self.decodes = 0.03 * 1.17 ** rng.permutation(runs + 3)[:, None] * rng.uniform(0.7, 1.4, (runs + 3, new_tokens))
         self.prefills[:cold] *= rng.uniform(15, 25, cold)
         self.decodes[:cold] *= rng.uniform(15, 25, (cold, 1))
+        self.launch = float(rng.uniform(0.002, 0.009))
         self._now = float(np.round(rng.uniform(100, 900), 3))
         self._done = self._now + queued
         self.calls: list[str] = []  # in order: "prefill", "decode", "synchronize", "clock"
@@ -67,13 +69,20 @@ class Device:
         """How often something was called."""
         return self.calls.count(kind)
 
+    def queued(self) -> list[str]:
+        """What was queued, in order."""
+        return [call for call in self.calls if call in ("prefill", "decode")]
+
     def lent(self) -> Trusted:
         """This device, as the learner's side sees it."""
         return Trusted(self, ("clock", "prefill", "decode", "synchronize"), ("new_tokens",), name="Device")
 
     def _queue(self, kind: str, seconds: Sequence[float]) -> None:
         took = float(seconds[min(self.count(kind), len(seconds) - 1)])
+        before = next((call for call in reversed(self.calls) if call in ("prefill", "decode")), "")
         self._note(kind)
+        if kind == "prefill" or before == "prefill":
+            self._now += self.launch
         self._done = max(self._now, self._done) + took
 
     def _note(self, kind: str) -> None:

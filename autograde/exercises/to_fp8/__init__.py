@@ -9,13 +9,15 @@ import numpy as np
 
 from autograde.compare import as_array, number
 from autograde.exercise import Exercise, stage
-from autograde.exercises.e4m3 import MAGNITUDES, TIES, away_from_ties, rounded
+from autograde.exercises.e4m3 import MAGNITUDES, TIES, away_from_ties, codes_of, rounded
 from autograde.exercises.to_fp8.candidates import MISTAKES, VARIANTS
 from autograde.expect import agrees
 from autograde.finding import Finding, held
 from autograde.lazy import Later
 from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle
 
+BETWEEN = 1.3 + 2.0**-11  # it and its reciprocal lie between the numbers of float16, and of bfloat16
 SAME = 1e-9  # far less than the distance of any two numbers
 RULE = "each number is x / scale, clamped to -448..448 and rounded to the nearest E4M3 number"
 
@@ -53,25 +55,29 @@ def compared(subject: Subject, got: Any, x: np.ndarray, scale: np.ndarray, key: 
 
 def ask(
     subject: Subject, values: np.ndarray, scale: np.ndarray, key: str, dtype: str = "float32", fact: str = RULE
-) -> Finding:
-    """Asks for values * scale, over scale: every value is to be rounded as it is."""
+) -> Iterable[Finding]:
+    """Asks for values * scale, over scale: every value is to be rounded as it is, and to be kept in one byte."""
     scale = scale.astype(dtype)
     x = (values * scale).astype(dtype)
-    return compared(subject, subject.run(x, scale), x, scale, key, fact)
+    made = subject.new(x, scale)
+    got = subject.read(made)
+    yield compared(subject, got, x, scale, key, fact)
+    yield in_codes(subject, made, got, x.shape)
 
 
-def one_byte(subject: Subject, x: np.ndarray, scale: np.ndarray) -> Finding:
-    """Whether what comes back takes one byte a number: the same numbers in float32 are no saving."""
+def in_codes(subject: Subject, made: Handle, got: Any, shape: tuple[int, ...]) -> Finding:
+    """Whether the right numbers are kept in E4M3's own codes: the same numbers in float32 are no saving."""
     fact = "the result is a torch.float8_e4m3fn tensor, one byte for each number"
     try:
-        size = subject.call(subject.new(x, scale), "element_size")
+        size = subject.call(made, "element_size")
+        codes = subject.call(made, "view", "torch.uint8") if size == 1 and type(size) is int else None
     except LearnerRaised as error:
         if error.kind != "Misuse":
             raise
-        size = None
-    if size == 1 and type(size) is int:
+        size = codes = None
+    if isinstance(codes, np.ndarray) and codes.shape == shape and np.array_equal(codes & 127, codes_of(got)):
         return held("bytes", fact)
-    given = f"{size} bytes each" if type(size) is int else "no tensor"
+    given = f"{size} bytes each" if type(size) is int and size != 1 else "no tensor" if size is None else "other codes"
     events = len(subject.record)
     return Finding(False, "bytes", f"does not hold: {fact}", expected="1 byte each", got=given, events=events)
 
@@ -81,36 +87,38 @@ def division(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     exact = signed(rng, [number for number in MAGNITUDES if 0.5 <= number <= 60.0][::5])
     fact = "each number is x / scale; these quotients are E4M3 numbers already"
     x = exact.reshape(2, -1)  # (2, n)
-    yield ask(subject, x, np.array([[3.0]]), "scale 3", "float64", fact)
-    yield ask(subject, exact[:6].reshape(3, 2), np.array([[0.375]]), "scale 0.375", "float32", fact)
-    yield one_byte(subject, (3.0 * x).astype("float32"), np.full((1, 1), 3.0, "float32"))
+    yield from ask(subject, x, np.array([[3.0]]), "scale 3", "float64", fact)
+    yield from ask(subject, exact[:6].reshape(3, 2), np.array([[0.375]]), "scale 0.375", "float32", fact)
 
 
 @stage("too large", weight=2, why="448 is the last number. Some builds make 448 of what lies beyond, others NaN.")
 def too_large(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     largest = signed(rng, (256.0, 288.0, 352.0, 416.0, 448.0))
     fact = "448 is the largest number, and what fits is left as it is"
-    yield ask(subject, largest, np.array([0.5]), "up to 448", fact=fact)
+    yield from ask(subject, largest, np.array([0.5]), "up to 448", fact=fact)
     fact = "what lies beyond -448..448 becomes -448 or 448"
     beyond = signed(rng, (449.0, 464.0, 470.0, 500.0, 897.0, 57344.0, 1e6))
-    yield ask(subject, beyond, np.array([2.0]), "beyond", fact=fact)
-    yield ask(subject, rng.permutation([1e30, 3.0, -1e30]), np.array([0.25]), "far beyond", "float64", fact)
+    yield from ask(subject, beyond, np.array([2.0]), "beyond", fact=fact)
+    yield from ask(subject, rng.permutation([1e30, 3.0, -1e30]), np.array([0.25]), "far beyond", "float64", fact)
     ends = rng.permutation([np.inf, 1.5, -np.inf])
-    yield ask(subject, ends, np.array([2.0]), "infinite", fact="infinities become -448 and 448")
+    yield from ask(subject, ends, np.array([2.0]), "infinite", fact="infinities become -448 and 448")
 
 
 @stage("nearest number", weight=2, why="Four significant bits: a code is off by up to 6%, and cutting doubles that.")
 def nearest_number(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    yield ask(subject, drawn(rng, (3, 11)), np.array([[1.0]]), "drawn")
+    yield from ask(subject, drawn(rng, (3, 11)), np.array([[1.0]]), "drawn")
     fact = "halfway between two numbers, the one with the even code is taken"
-    yield ask(subject, signed(rng, TIES), np.array([0.25]), "ties", fact=fact)
+    yield from ask(subject, signed(rng, TIES), np.array([0.25]), "ties", fact=fact)
     fact = "it is rounded once: this lies close to halfway, not on it"
     for key, off in (("near ties", 2.0**-10), ("nearer ties", 2.0**-13)):
         near = [tie * (1 + side * off) for tie in TIES[::3] for side in (-1, 1)]
-        yield ask(subject, signed(rng, near), np.array([2.0]), key, fact=fact)
+        yield from ask(subject, signed(rng, near), np.array([2.0]), key, fact=fact)
+    fact = "x and the scale are used as exactly as they are given"
+    near = signed(rng, [tie * (1 + side * 2.0**-13) for tie in TIES[::3] for side in (-1, 1)])
+    yield from ask(subject, near, np.array([BETWEEN]), "exact scale", fact=fact)
     fact = "numbers below 2 ** -6 go on in steps of 2 ** -9, down to 0"
     small = [step * 2.0**-11 for step in (0, 1, 3, 5, 7, 9, 13, 21)]
-    yield ask(subject, signed(rng, small), np.array([4.0]), "small", fact=fact)
+    yield from ask(subject, signed(rng, small), np.array([4.0]), "small", fact=fact)
 
 
 @stage("one scale each", weight=2, why="A scale may belong to a head, to a token or to a channel: it has x's axes.")
@@ -119,11 +127,11 @@ def one_scale_each(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
     for whose, shape in (("token", (3, 5, 1)), ("head", (3, 1, 1)), ("channel", (3, 1, 7))):
         scale = 2.0 ** rng.uniform(-5, 5, shape)
         fact = f"each number is divided by the scale of its {whose}"
-        yield ask(subject, drawn(rng, sizes), scale, whose, fact=fact)
+        yield from ask(subject, drawn(rng, sizes), scale, whose, fact=fact)
     scale = 2.0 ** rng.uniform(-5, 5, (2, 3, 5, 1))
-    yield ask(subject, drawn(rng, (2, 3, 5, 7)), scale, "four axes", "float64")
+    yield from ask(subject, drawn(rng, (2, 3, 5, 7)), scale, "four axes", "float64")
     scale = 2.0 ** rng.uniform(-5, 5, (11,))
-    yield ask(subject, drawn(rng, (11,)), scale, "one axis", "float64")
+    yield from ask(subject, drawn(rng, (11,)), scale, "one axis", "float64")
 
 
 @stage("x is left alone", why="The caller still needs the numbers, and uses the scale again to read the codes.")

@@ -84,6 +84,12 @@ def raw_bytes(x, scale):
     return to_fp8(x, scale).view(torch.uint8)
 
 
+def many_axes_in_float32(x, scale):
+    """The codes of three axes and more are stacked as floats."""
+    codes = to_fp8(x, scale)
+    return codes.float() if x.ndim > 2 else codes
+
+
 def never_cast(x, scale):
     return (x / scale).clamp(-448.0, 448.0)
 
@@ -240,6 +246,10 @@ def through_bfloat16(x, scale):
 
 def through_float16(x, scale):
     return _cast((x / scale).half())
+
+
+def scale_in_float16(x, scale):
+    return _cast(x / scale.half().to(x.dtype))
 
 
 def small_is_zero(x, scale):
@@ -436,7 +446,7 @@ MISTAKES = (
         "fnuz",
         fnuz,
         "This is float8_e4m3fnuz, a format that ends at 240. Wanted is float8_e4m3fn.",
-        L,
+        D,
     ),
     Mistake("clamped-to-256", at_256, "You clamp to 256. The largest number of E4M3 is 448.", L),
     Mistake("clamped-to-127", at_127, "You clamp to 127, as for int8. The largest number of E4M3 is 448.", L),
@@ -494,6 +504,12 @@ MISTAKES = (
         seen_in="conversions of devices that go through float16",
     ),
     Mistake(
+        "scale-in-float16",
+        scale_in_float16,
+        "You round the scale to float16 before you divide. Whoever reads the codes has the exact one: use it as it is.",
+        N,
+    ),
+    Mistake(
         "small-is-zero",
         small_is_zero,
         "What is below 2 ** -6 becomes 0. E4M3 has numbers down to 2 ** -9.",
@@ -518,6 +534,12 @@ MISTAKES = (
     Mistake("scale-of-token-0", token_0, "You use the first token's scale for all. Let the scale broadcast to x.", S),
     Mistake(
         "scale-of-channel-0", channel_0, "You use the first channel's scale for all. Let the scale broadcast to x.", S
+    ),
+    Mistake(
+        "many-axes-in-float32",
+        many_axes_in_float32,
+        "With three axes or more you return float32: four bytes each. Return the float8_e4m3fn tensor itself.",
+        S,
     ),
     Mistake("heads-backwards", heads_backwards, "The scales meet the heads in reverse order.", S),
     Mistake(
@@ -605,6 +627,12 @@ def looked_up(x, scale):
     return (found | (x < 0).to(torch.uint8) << 7).view(torch.float8_e4m3fn)
 
 
+def sign_of_zero_lost(x, scale):
+    """Codes of bytes, in which 0 has no sign."""
+    codes = to_fp8(x, scale).view(torch.uint8)
+    return torch.where(codes == 128, 0, codes).to(torch.uint8).view(torch.float8_e4m3fn)
+
+
 def number_by_number(x, scale):
     whole = scale.expand(x.shape).flatten().tolist()
     quotients = [max(-448.0, min(448.0, a / b)) for a, b in zip(x.flatten().tolist(), whole)]
@@ -634,6 +662,7 @@ VARIANTS = (
     Variant("rounded by hand", by_hand),
     Variant("looked up in a table", looked_up),
     Variant("number by number", number_by_number),
+    Variant("a zero without a sign", sign_of_zero_lost),
     Variant("clamped to 464", clamped_to_464),
     Variant("exponents apart", in_logarithms),
 )
