@@ -89,7 +89,7 @@ def rounding_note(got: np.ndarray, want: np.ndarray) -> str:
     error = float(np.abs(got - want).max(initial=0.0))
     if error <= tolerance(want, CLOSE):
         return ""
-    return f"right to {error:.0e}, as float32 would be; is something on the way not float64?"
+    return f"right to {error:.0e}, as float32 would be: something on the way is not float64"
 
 
 def observation(got: np.ndarray, want: np.ndarray, others: dict[str, np.ndarray] | None = None) -> str:

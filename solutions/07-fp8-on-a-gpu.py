@@ -5,7 +5,7 @@
 # need, I know how far the output can move, and I can say when a measured time means something.*
 #
 # You need lesson 04. It takes three hours; the first check turns green within fifteen minutes. No graded part needs a GPU:
-# torch stores FP8 on every machine, with the same numbers.
+# torch stores FP8 on every machine.
 #
 # **Letters.** `B` sequences, `T` new tokens, `S` tokens held, `Hkv` KV heads, `D` head dim.
 #
@@ -39,7 +39,7 @@ for part in (numbers[:4], numbers[56:60], numbers[-4:]):
 
 # %% [markdown]
 # So a row is divided by a **scale** before it is stored, and multiplied by it when it is read. 448 is the last number, and
-# there is no infinity. 500 becomes 448 on some builds and NaN on others. The check is as strict as the strictest.
+# there is no infinity. 500 becomes 448 on some builds of torch, NaN on others and in the check.
 
 # %% [markdown] card="7.1"
 # **Shapes:** `x` is a float tensor of any shape. `scale` is positive, has as many axes, and broadcasts to `x`.
@@ -227,7 +227,7 @@ class QuantisedCache:
         ### END SOLUTION
 
     def reorder(self, rows):
-        """Sequence b goes on from what sequence rows[b] held. A row that is named twice is a fork."""
+        """Sequence b goes on from what sequence rows[b] held. rows: a list. A row that is named twice is a fork."""
         ### BEGIN SOLUTION
         B = self.shape[0]
         if len(rows) != B or not all(0 <= row < B for row in rows):
@@ -260,7 +260,7 @@ print(whole.tolist(), "in two bytes:", (low | high << 4).tolist())
 # %% [markdown] card="7.4"
 # - A group is `group_size` neighbours along D; the last one may be smaller, and a row's last byte half full.
 # - A group's scale is at most its largest absolute value over 127 (8 bits) or over 7 (4 bits). No number is off by more
-#   than half its group's scale. Groups of zeros come back as zeros, with a finite scale.
+#   than half its group's scale. Groups of zeros come back as zeros, with any finite scale.
 # - `dequantise` needs nothing but what it is given: any rows, on any quantiser of these settings. How you pack is free.
 # - `bits` other than 8 or 4, or a `group_size` below 1: `ValueError` in the constructor. Nothing passed in may change.
 
@@ -319,9 +319,9 @@ class IntQuantiser:
 # 1. Each product $q_d k_{jd}$ is off by at most `relative` of itself. Score $j$ moves by at most $\delta_j$, `relative`
 #    times $\sum_d |q_d k_{jd}| / \sqrt{D}$.
 # 2. No score moves further than the largest of these, $\delta$.
-# 3. A weight is one `exp` over a sum of them. The one grows by at most $e^{\delta}$, the other shrinks by as much, so no
-#    weight grows by more than $e^{2\delta}$.
-# 4. A value grows by at most $1 +$ `relative`. Output $d$ moves by at most
+# 3. A weight is one `exp` over a sum of them. The one grows at most $e^{\delta}$ times, the other shrinks as much, so no
+#    weight grows more than $e^{2\delta}$ times.
+# 4. A value grows at most $1 +$ `relative` times. Shrinking moves less, so output $d$ moves by at most
 #    $\sum_j w_j |v_{jd}| \cdot ((1 + \text{relative})\, e^{2\delta} - 1)$, with the weights $w$ of the exact scores.
 
 # %% [markdown] card="7.5"
@@ -376,14 +376,14 @@ def in_fp8(x):  # (S, D), with a scale for each token
 draw_budget(attend(q, in_fp8(k), in_fp8(v)) - attend(q, k, v), budget(q, k, v, 2**-4))
 
 # %% [markdown]
-# A bound holds when every error has the worst sign. These have all signs, and mostly cancel. So a bound tells when you
+# A bound holds even when every error has the worst sign. These have all signs, and mostly cancel. So a bound tells when you
 # need not look. When it is too large, measure.
 
 # %% [markdown]
-# ## The honest result first
+# ## Does a real model need scales?
 #
-# Does a real model need scales? Ask SmolLM2, 135 million parameters. Its keys and values are read back from FP8, and its
-# predictions compared with those of the exact cache.
+# Ask SmolLM2, 135 million parameters. Its keys and values are read back from FP8. **Perplexity** says among how many
+# tokens it wavers, **divergence** how far its predictions are from those of the exact cache.
 
 # %% tags=["nbval-ignore-output"]
 from kvlib import fp8
@@ -407,7 +407,7 @@ def through_fp8(model, scaled):
 
     def store(x):
         scale = scale_of(x[0], "token")[None] if scaled else torch.ones(1, 1, 1, 1)
-        return cast(x, scale).float() * scale
+        return (cast(x, scale).float() * scale).float()
 
     return stored_logits(model, tokens, store)
 
@@ -421,11 +421,12 @@ report("FP8, no scales", through_fp8(model, False))
 report("FP8, one for each token", through_fp8(model, True))
 
 # %% [markdown]
-# As it was trained, it does not. But how large its numbers are is a habit of the training run. Keys can be twice as large
-# and queries half as large: every score stays. With powers of two, not one bit of the output changes.
+# As it was trained, hardly: perplexities this close differ by chance. But how large its numbers are is a habit of the
+# training run. Keys can be twice as large and queries half as large: every score stays. With powers of two, not one bit of
+# the output changes.
 
 # %% [markdown] card="7.6"
-# - Returns a new dict with all of them. Keys are `2 ** key_power` times as large, values `2 ** value_power` times, and the
+# - Returns a new dict with all weights. Keys are `2 ** key_power` times as large, values `2 ** value_power` times, and the
 #   layer's output is the same to the last bit.
 # - `q` alone makes up for the keys, `o` alone for the values. `o_bias` is added last.
 # - Powers may be negative. One that is not whole is a `ValueError`. Nothing passed in may change.
@@ -472,7 +473,7 @@ report("FP8, no scales", through_fp8(small, False))
 report("FP8, one for each token", through_fp8(small, True))
 
 # %% [markdown]
-# Without scales the values fall below FP8's smallest number. With scales not one digit moves. So measure *your* model,
+# Without scales most values become 0. With scales not one digit moves. So measure *your* model,
 # again after fine-tuning, and test that it still finds what it read long ago: perplexity, an average over easy tokens, may
 # not show it.
 
@@ -485,16 +486,21 @@ report("FP8, one for each token", through_fp8(small, True))
 # %%
 from kvlib.simulated_device import SimulatedDevice
 
-device = SimulatedDevice()
+device = SimulatedDevice(seed=3)
 began = device.clock()
 device.prefill()
 print(f"queued after {device.clock() - began:.5f} s")
 device.synchronize()
 print(f"done after {device.clock() - began:.2f} s")
+for _ in range(5):
+    began = device.clock()
+    device.prefill()
+    device.synchronize()
+    print(f"again: {device.clock() - began:.2f} s")
 
 # %% [markdown]
-# The first is the time to *queue*. The second has somebody else's work in it, and a first run that compiles. Later runs
-# are steady, but for outliers. So: **wait, warm up, repeat, take the median**, and time the first token (TTFT) and the
+# The first is the time to *queue*. The second has somebody else's work in it. First runs compile; later ones are steady,
+# but for outliers. So: **wait, warm up, repeat, take the median**, and time the first token (TTFT) and the
 # others (ITL) apart.
 
 # %% [markdown] card="7.7"
@@ -542,9 +548,9 @@ def time_generation(device, warm_up, repeats):
 # %% [markdown]
 # ## Laboratory: a real GPU
 #
-# On a GPU a decode step waits for memory, so half the bytes can be half the time, if no copy is made on the way: the
-# kernel in `kvlib/gpu/kernel.py` follows the block table and turns FP8 into numbers in registers. Nothing here is graded.
-# What is this machine, and which way does it get?
+# On a GPU a decode step waits for memory, so half the bytes can be half the time, if no copy is made: the **kernel** (GPU
+# program) in `kvlib/gpu/kernel.py` follows lesson 06's block table and turns FP8 into floats where it multiplies them.
+# Nothing here is graded. What is this machine, and how will it attend?
 
 # %%
 from kvlib.gpu.capability import choose, detect
@@ -568,11 +574,9 @@ for row in rows:
     if row.fp8 is None or row.sixteen_bit is None:
         print(f"skipped: {row.part}, {row.context} tokens: {row.note}")
 if choice.device == "cpu":
-    print()
-    print(
-        "There are no GPU results here: this machine has no GPU that can be used, and the course ships no measured ones."
-    )
-    print("Where there is one: python tests/gpu/measure.py, under five minutes. Without: python -m kvlib.gpu.interpret")
+    print("\nThere are no GPU results here: no GPU can be used, and the course ships no measured ones.")
+    print("Where there is one: python tests/gpu/measure.py, under five minutes.")
+    print("Without: python -m kvlib.gpu.interpret, which shows that the kernel is right, not how fast.")
 
 # %% [markdown]
 # On a CPU, FP8 is *slower*: PyTorch makes a float copy of every row first. A GPU without the kernel does the same. Fewer

@@ -135,7 +135,7 @@ def _measure(choice: Choice, shape: tuple[int, int, int], lens: list[int], right
     on_gpu = choice.device == "cuda"
     rows = [Row("memory", lens[0], *held, "bytes", "as the GPU's allocator says" if on_gpu else "of the tensors")]
     if right:
-        note = "median, by the GPU's own events" if on_gpu else "median; the CPU's time, which is no GPU's"
+        note = "median, by the GPU's own events" if on_gpu else "median; the CPU's time, no GPU's"
         rows.append(Row("time", lens[0], *times, "microseconds", note))
     return rows
 

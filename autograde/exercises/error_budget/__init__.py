@@ -61,11 +61,20 @@ def _times(text: str, largest: float) -> str:
 
 def _normal(rng: np.random.Generator, tokens: int, dim: int = D) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys that differ in length as well as in direction, and values of both signs."""
-    lengths = np.linspace(0.5, 1.5, tokens)
-    lengths[1:] = np.roll(lengths[1:], 2)  # neither the first nor the last key is the longest
-    lengths[0], lengths[-1] = lengths[-1], lengths[0]
-    k = rng.normal(size=(tokens, dim)) * lengths[:, None]
-    return rng.normal(size=dim), k, rng.normal(size=(tokens, dim)) + 0.3
+    for _ in range(1000):
+        q = rng.normal(size=dim)
+        k = rng.normal(size=(tokens, dim)) * rng.permutation(np.linspace(0.5, 1.5, tokens))[:, None]
+        if tokens < 4 or _told_apart(np.abs(k * q).sum(axis=1), k @ q):
+            break
+    return q, k, rng.normal(size=(tokens, dim)) + 0.3
+
+
+def _told_apart(moves: np.ndarray, scores: np.ndarray) -> bool:
+    """Whether neither the first, nor the last, nor the best token moves most; and the first and the last not least."""
+    order = np.argsort(moves)
+    ends = {0, len(moves) - 1}
+    clear = moves[order[0]] < 0.95 * moves[order[1]] and moves[order[-2]] < 0.95 * moves[order[-1]]
+    return clear and not ends & {int(order[0]), int(order[-1])} and int(np.argmax(scores)) != order[-1]
 
 
 def _far(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -107,10 +116,12 @@ def many_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 )
 def all_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     q, k, v = _normal(rng, 7)
-    for name, scale, relative in (("large scores", 500.0, 2.0**-16), ("tiny errors", 1.0, 2.0**-24)):
-        k[3] = q * 2  # a score that is large for certain
+    q *= math.sqrt(D / (q @ q))
+    k[3] = q * 2  # a score that is large for certain
+    # Large values, so that what is wrong by a part of a tiny bound shows.
+    for name, scale, size, relative in (("large scores", 500.0, 1.0, 2.0**-16), ("tiny errors", 1.0, 1e6, 2.0**-24)):
         fact = f"the bound is right for {name}"
-        yield from _ask(subject, q * scale, k, v, relative, fact, name)
+        yield from _ask(subject, q * scale, k, v * size, relative, fact, name)
     yield from _ask(subject, *_far(rng), 0.25, "the bound is right for scores that may move far", "large delta")
 
 

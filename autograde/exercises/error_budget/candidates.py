@@ -45,6 +45,12 @@ def float32(q, k, v, r):
     return right(q.float(), k.float(), v.float(), r)
 
 
+def each_delta(q, k, v, r):
+    root = len(q) ** 0.5
+    growth = _growth(r * (k * q).abs().sum(1) / root, r)
+    return (torch.softmax(k @ q / root, 0) * growth) @ v.abs()
+
+
 def absolute_in_place(q, k, v, r):
     out = right(q, k, v, r)
     v.abs_()
@@ -74,6 +80,7 @@ def _m(name, tells, killed_by, **steps):
 MISTAKES = (
     _m("values-taken-as-exact", "You forget that values are rounded too: the factor is exp(2 * delta) * (1 + relative) - 1.", "values alone", growth=lambda d, r: torch.exp(2 * d) - 1),
     _m("relative-squared", "You count the values' rounding twice, (1 + relative) ** 2. Each value is stored once.", "values alone", growth=lambda d, r: torch.exp(2 * d) * (1 + r) ** 2 - 1),
+    Mistake("always-e4m3", lambda q, k, v, r: right(q, k, v, 2.0**-4), "You always use 2 ** -4. Use the `relative` that is given.", "values alone"),
     _m("no-minus-one", "You bound the output itself. How far it moves is that factor minus 1.", "values alone", growth=lambda d, r: torch.exp(2 * d) * (1 + r)),
     _m("signed-values", "You use v with its signs, so errors cancel in the bound. Take |v|.", "values alone", mean=lambda w, v: w @ v),
     _m("absolute-after-the-mean", "You take the absolute value of the mean. Each token's |v| counts: abs before the sum.", "values alone", mean=lambda w, v: (w @ v).abs()),
@@ -84,6 +91,8 @@ MISTAKES = (
     _m("squares-of-values", "You weigh v squared. Weigh |v|.", "values alone", mean=lambda w, v: w @ v**2),
     _m("root-of-squares", "You take the root of the mean square, which is what happens on average. A bound needs |v|.", "values alone", mean=lambda w, v: (w @ v**2).sqrt()),
     _m("relative-left-out-of-the-end", "You multiply by relative only. Scores move too: exp(2 * delta) * (1 + relative) - 1.", "one token", growth=lambda d, r: 0 * d + r),
+    _m("growth-of-relative-only", "exp(2 * delta) multiplies relative only. It multiplies 1 + relative; then subtract 1.", "one token", growth=lambda d, r: torch.exp(2 * d) * r),
+    _m("first-order", "You use relative + 2 * delta. That is smaller than exp(2 * delta) * (1 + relative) - 1, so it is no bound.", "one token", growth=lambda d, r: r + 2 * d),
     _m("once-delta", "You use exp(delta). The sum under the softmax moves too, the other way: exp(2 * delta).", "one token", growth=lambda d, r: torch.exp(d) * (1 + r) - 1),
     _m("four-delta", "You use exp(4 * delta). Numerator and sum move by exp(delta) each: exp(2 * delta).", "one token", growth=lambda d, r: torch.exp(4 * d) * (1 + r) - 1),
     _m("linearised", "You use 2 * delta for exp(2 * delta) - 1. That is smaller, so it is no bound.", "one token", growth=lambda d, r: (1 + 2 * d) * (1 + r) - 1),
@@ -107,11 +116,13 @@ MISTAKES = (
     _m("weighted-delta", "You weigh the deltas with the softmax weights. A bound takes the largest.", "many tokens", delta=lambda q, k, r, D: _weights(q, k, D) @ (r * (k * q).abs().sum(1) / D**0.5)),
     _m("equal-weights", "You give all tokens the same weight. The weights are the softmax of the exact scores.", "many tokens", weights=lambda q, k, D: torch.full((len(k),), 1 / len(k), dtype=k.dtype)),
     _m("weights-without-root", "Your weights come from q . k without 1/sqrt(D).", "many tokens", weights=lambda q, k, D: torch.softmax(k @ q, 0)),
+    Mistake("a-delta-for-each-token", each_delta, "Each token's growth has its own delta. The sum under the softmax is moved by the largest: use that for all.", "many tokens"),
     _m("weights-of-absolute-scores", "Your weights come from sums of |q_d k_jd|. Scores keep their signs.", "many tokens", weights=lambda q, k, D: torch.softmax((k * q).abs().sum(1) / D**0.5, 0)),
     _m("weights-turned", "Your weights are the softmax of minus the scores.", "many tokens", weights=lambda q, k, D: torch.softmax(-k @ q / D**0.5, 0)),
     _m("all-weight-on-the-best", "You give all weight to the highest score. Use the softmax weights.", "values alone", weights=lambda q, k, D: torch.eye(len(k), dtype=k.dtype)[(k @ q).argmax()]),
     Mistake("softmax-overflows", overflows, "exp() of a large score is infinite. Subtract the largest score first, or use torch.softmax.", "sizes of all kinds"),
     Mistake("smallest-error-cut-off", rounds_small, "You never go below a smallest relative error. A smaller one gives a smaller bound.", "sizes of all kinds"),
+    Mistake("float32", float32, "You work in float32, where 1 + relative - 1 loses a small relative. Stay in float64.", "sizes of all kinds"),
     _m("epsilon-added", "You add a small constant to the bound. It is right as it is.", "sizes of all kinds", growth=lambda d, r: _growth(d, r) + 1e-9),
     Mistake("values-in-place", absolute_in_place, "You make the caller's v absolute. Use v.abs(), which is a new tensor.", "the tensors stay"),
     Mistake("query-in-place", scales_q_in_place, "You divide the caller's q. Use a new tensor.", "the tensors stay"),

@@ -512,6 +512,18 @@ class AlwaysFromZero(Base):
         super().write(i, 0, end - start, codes, scale)
 
 
+class CodesFromZero(Base):
+    def write(self, i, start, end, codes, scale):
+        self.codes[i][:, :, : end - start] = codes
+        self.scales[i][:, :, start:end] = scale
+
+
+class ScalesFromZeroOn(Base):
+    def write(self, i, start, end, codes, scale):
+        self.codes[i][:, :, start:end] = codes
+        self.scales[i][:, :, : end - start] = scale
+
+
 class OneAtATime(Base):
     """Counts one token for each call."""
 
@@ -692,6 +704,15 @@ class BytesAreAMethod(Base):
 class NeverTruncates(Base):
     def truncate(self, length):
         pass
+
+
+class CutsTheBuffers(Base):
+    """Gives back what it cuts off, so that later tokens have no room."""
+
+    def truncate(self, length):
+        super().truncate(length)
+        self.codes = [part[:, :, :length] for part in self.codes]
+        self.scales = [part[:, :, :length] for part in self.scales]
 
 
 class TakesOff(Base):
@@ -1222,6 +1243,8 @@ MISTAKES = (
             "caches with one scale that grows"),
     Mistake("first-scale-for-ever", FirstScaleForEver, "The first token's scale serves all later ones, and larger ones are cut off. Scale each token.", MANY,
             "engines that calibrate on the first batch"),
+    Mistake("codes-written-from-zero", CodesFromZero, "Each chunk's codes are written from slot 0, its scales are not. Write both from len(cache) on.", MANY),
+    Mistake("scales-written-from-zero", ScalesFromZeroOn, "Each chunk's scales are written from slot 0, its codes are not. Write both from len(cache) on.", MANY),
     Mistake("always-from-zero", AlwaysFromZero, "Each chunk is written from slot 0. Write from len(cache) on.", MANY),
     Mistake("zero-by-zero", ZeroByZero, "A row of zeros has scale 0, and 0 / 0 is NaN. Its scale is 1.", TINY),
     Mistake("high-floor", HighFloor, "Scales end at 1e-6, so smaller tokens are lost. Only where all is zero, put 1.", TINY),
@@ -1262,6 +1285,7 @@ MISTAKES = (
     Mistake("bytes-are-a-method", BytesAreAMethod, "nbytes is a method. Make it a property, or an attribute.", BYTES),
     Mistake("divides-in-place", DividesInPlace, "append() divides the caller's own tensors. Leave k and v as they are.", BYTES),
     Mistake("never-truncates", NeverTruncates, "truncate() does nothing. Hold only the first `length` tokens.", MOVES),
+    Mistake("cuts-the-buffers", CutsTheBuffers, "truncate() cuts the buffers, so new tokens have no room. Leave them: only the counter goes back.", MOVES),
     Mistake("takes-off", TakesOff, "truncate() takes `length` tokens away. It keeps the first `length`.", MOVES),
     Mistake("one-too-few", OneTooFew, "truncate() keeps one token too few.", MOVES),
     Mistake("keeps-the-newest", KeepsTheNewest, "truncate() keeps the newest tokens. It keeps the first `length`.", MOVES),

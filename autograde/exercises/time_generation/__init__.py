@@ -42,6 +42,8 @@ def ask(subject: Subject, device: Device, warm_up: int, repeats: int) -> Iterabl
     where = f"new_tokens {device.new_tokens}, warm_up {warm_up}, repeats {repeats}"
     got = subject.run(device.lent(), warm_up, repeats)
     yield comes_as(subject, got, NAMES, key="pair", what=where)
+    if not device.count("clock"):
+        yield other_clock(subject, device, where)
     ttft, itl = parts(got, 2)
     want_ttft, want_itl = want_of(device, warm_up, repeats)
     fact = "the first number is the median time to the first token, in seconds"
@@ -62,6 +64,13 @@ def ask(subject: Subject, device: Device, warm_up: int, repeats: int) -> Iterabl
     else:
         given, events = ", ".join(device.queued())[:60], len(subject.record)
         yield Finding(False, "order", f"does not hold: {fact}", where=where, got=given, events=events)
+
+
+def other_clock(subject: Subject, device: Device, where: str) -> Finding:
+    """What to say of times that cannot be this device's."""
+    fact = "does not hold: times are what device.clock() shows; this device's seconds are invented"
+    events, seen = len(subject.record), done(device)
+    return Finding(False, "clock", fact, where, "device.clock() is read", "it never is", events=events, seen=seen)
 
 
 def near(subject: Subject, device: Device, got: Any, want: float, *, key: str, fact: str, where: str) -> Finding:

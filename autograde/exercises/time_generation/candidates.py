@@ -378,6 +378,13 @@ def at_least_once(device, warm_up, repeats):
     return timed()(device, warm_up, max(repeats, 1))
 
 
+def warm_up_eats_repeats(device, warm_up, repeats):
+    if repeats < 1:
+        raise ValueError(f"repeats {repeats}")
+    ttfts, itls = zip(*[_run(device) for _ in range(warm_up + repeats)][max(warm_up, 0) :])
+    return _median(ttfts), _median(itls)
+
+
 def without_its_sign(device, warm_up, repeats):
     _refuse(0, repeats)
     return timed()(device, abs(warm_up), repeats)
@@ -463,6 +470,7 @@ MISTAKES = (
     Mistake("ttft-for-itl", timed(run_of(alone=lambda began, first, last: first - began)), "With one token your ITL is the TTFT. There is no gap: return None.", ALONE),
     Mistake("divided-by-zero", timed(run_of(alone=lambda *times: (times[2] - times[1]) / 0)), "With one token you divide by 0. There is no gap: return None.", ALONE),
     Mistake("warm-up-not-refused", timed(refuse=repeats_only), "A warm_up below 0 is taken for none. Raise ValueError.", NO),
+    Mistake("warm-up-eats-repeats", warm_up_eats_repeats, "A warm_up below 0 is let through, and takes runs away from your repeats. Raise ValueError.", NO),
     Mistake("repeats-not-refused", timed(refuse=warm_up_only), "repeats are not looked at first: the warm-up runs, and then there is no run to take a median of. Raise ValueError.", NO),
     Mistake("no-repeat-let-through", timed(refuse=repeats_of_zero), "repeats of 0 are let through. Raise ValueError: there is no median of nothing.", NO),
     Mistake("no-warm-up-refused", timed(refuse=no_warm_up_refused), "warm_up 0 is refused. It means that every run counts.", ONE),
