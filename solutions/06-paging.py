@@ -278,7 +278,7 @@ print(pool[[2, 2, 2, 2, 0], [0, 1, 2, 3, 0]])
 #   NaN between calls.
 # - `num_free`, an attribute or a property: the blocks that are in no table.
 # - `ValueError`, and nothing changes: wrong shapes, no room for all T tokens, a length below 0 or above the one held, an
-#   unknown sequence (but `append` starts one).
+#   unknown sequence (but `append` starts one). Names are as in 6.2.
 # - The caller reuses its `k` and `v`.
 
 
@@ -373,7 +373,7 @@ class PagedCache:
 # %% [markdown] card="6.6"
 # Numbers only. The caller copies each `(source block, target block)` in its pools, and then writes the new rows.
 #
-# - Tables, lengths and slots as in 6.2; `num_free` counts the blocks that nobody holds.
+# - Names, tables, lengths and slots as in 6.2; `num_free` counts the blocks that nobody holds.
 # - `fork` takes no block. Only a partly filled last block with other holders is copied, when somebody appends to it. The
 #   copy needs a block too.
 # - `free` and a copy each take one holder away. A block without holders is free.

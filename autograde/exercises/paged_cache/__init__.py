@@ -23,9 +23,9 @@ def some_size(rng: np.random.Generator) -> int:
 @stage("append and read", why="Sequences grow in turn, so their blocks lie scattered. Each must read its own rows.")
 def append_and_read(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     size = some_size(rng)
-    run = Run(subject, rng, 11, size)
+    run = Run(subject, rng, 13, size)
     steps = (("A", size + 1), ("B", 2), ("A", size), ("B", size), (0, 2 * size + 2), ("B", size), ("A", 1))
-    for seq, num_tokens in steps:
+    for seq, num_tokens in (*steps, ("0", 1), ("", 1)):
         yield from run.append(seq, num_tokens)
 
 
@@ -39,6 +39,9 @@ def edges(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.append("A", size)
     run = Run(subject, rng, 5, 1)  # a block for each token
     for seq, num_tokens in (("A", 2), ("B", 1), ("A", 1)):
+        yield from run.append(seq, num_tokens)
+    run = Run(subject, rng, 17, 7, (3, 2))  # other sizes, and a long chunk
+    for seq, num_tokens in (("A", 1), ("B", 11 * 7 + 2), ("A", 6)):
         yield from run.append(seq, num_tokens)
 
 
@@ -79,6 +82,15 @@ def truncate(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.free("B")
     for _ in range(9):
         yield from any_step(run, rng)
+    run = Run(subject, rng, 7, size)
+    for seq, num_tokens in (("A", size), ("B", size), ("A", 5 * size)):
+        yield from run.append(seq, num_tokens)
+    yield from run.free("B")
+    yield from run.append("A", size)  # into the only free block: A's are in no order now
+    yield from run.truncate("A", 5 * size)
+    yield from run.append("B", size + 1)
+    yield from run.truncate("A", size + 1)
+    yield from run.append("A", 3 * size)
 
 
 def any_step(run: Run, rng: np.random.Generator) -> Iterable[Finding]:
@@ -106,7 +118,7 @@ def full_pool(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.append("A", 2 * size)
     yield from run.append("B", size + 1)
     yield from no_room(run, "B", 2 * size, "with room for one less")
-    yield from no_room(run, "B", 2 * size + 1, "with room for two less")
+    yield from no_room(run, "B", 3 * size, "with room for two less")
     for seq in ("A", "N"):
         yield from no_room(run, seq, size + 1, "with room for one less")
     yield from run.append("N", size)  # not there before, so it starts empty
@@ -132,7 +144,7 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for method in ("read", "table", "length", "free"):
         yield from run.refused(f"{method}('N'), which nobody knows,", method, "N")
     yield from run.refused("truncate('N', 0), which nobody knows,", "truncate", "N", 0, after="length")
-    for length in (size + 2, -1):
+    for length in (size + 2, 2 * size + 1, -1, -2):
         what = f"truncate('A', {length}) of {size + 1} tokens"
         yield from run.refused(what, "truncate", "A", length, after="length")
     k, v = run.draw(2)
@@ -150,12 +162,25 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     ):
         what = f"append('A', k {given_k.shape}, v {given_v.shape}) for {HKV} KV heads of {D}"
         yield from run.refused(what, "append", "A", given_k, given_v, after="length")
-    for what, rows in (("with two keys and one value", (k, v[:1])), ("with more than fits", run.draw(7 * size))):
+    for what, rows in (
+        ("with two keys and one value", (k, v[:1])),
+        ("with one KV head", (k[:, :1], v[:, :1])),
+        ("with one feature", (k[..., :1], v[..., :1])),
+        ("with more than fits", run.draw(7 * size)),
+    ):
         yield from run.refused(f"append('N', ...) {what}", "append", "N", *rows)
         yield from run.refused("length('N'), which is still unknown,", "length", "N")
     yield from run.free("B")
     yield from run.refused("free('B'), which is free already,", "free", "B")
-    yield from run.refused("read('B'), which is free,", "read", "B")
+    for method in ("read", "table", "length"):
+        yield from run.refused(f"{method}('B'), which is free,", method, "B")
+    yield from run.refused("truncate('B', 0), which is free,", "truncate", "B", 0, after="length")
+    yield from run.append("B", 1)
+    yield from run.truncate("B", 0)
+    for length in (1, -1):
+        yield from run.refused(f"truncate('B', {length}) of no tokens", "truncate", "B", length, after="length")
+    yield from run.free("B")
+    yield from run.refused("length('B'), which was empty, and is free,", "length", "B")
     yield from run.append("A", size)
 
 

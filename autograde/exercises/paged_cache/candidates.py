@@ -446,6 +446,12 @@ class OneBlockAtMost(Base):
             self.give_back([self.tables[seq].pop()])
 
 
+class SortsTheTable(Base):
+    def cut(self, seq, keep):
+        self.tables[seq].sort()
+        super().cut(seq, keep)
+
+
 class WipesTheBlock(Base):
     """Clears the whole block into which it cuts, with what was kept of it."""
 
@@ -968,6 +974,12 @@ MISTAKES = (
         "truncate-gives-one-back",
         OneBlockAtMost,
         "truncate() gives back one block at most. All behind the last token go.",
+        killed_by="truncate",
+    ),
+    Mistake(
+        "truncate-sorts-the-table",
+        SortsTheTable,
+        "truncate() sorts the table. Its order is that of the tokens, not that of the blocks' numbers.",
         killed_by="truncate",
     ),
     Mistake(

@@ -32,19 +32,27 @@ def blocks_of(value: Any, num_blocks: int) -> list[int] | None:
 class Run:
     """One cache, its two pools, and for each sequence plain arrays of the rows that it must give back."""
 
-    def __init__(self, subject: Subject, rng: np.random.Generator, num_blocks: int, block_size: int) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        rng: np.random.Generator,
+        num_blocks: int,
+        block_size: int,
+        row: tuple[int, int] = (HKV, D),
+    ) -> None:
         self.subject, self.rng, self.num_blocks, self.block_size = subject, rng, num_blocks, block_size
-        nothing = np.full((num_blocks, block_size, HKV, D), np.nan)
+        self.row = row  # KV heads, head dim
+        nothing = np.full((num_blocks, block_size, *row), np.nan)
         self.pools = [subject.put(nothing) for _ in range(2)]
         self.cache = subject.new(*self.pools)
-        self.rows: dict[Seq, np.ndarray] = {}  # (2, S, HKV, D) each
+        self.rows: dict[Seq, np.ndarray] = {}  # (2, S, *row) each
         self.tables: dict[Seq, list[int]] = {}  # as the learner told them last
         self.arrays = [nothing, nothing]  # the pools as they were seen last
         self.calls = 0
 
     def draw(self, num_tokens: int) -> np.ndarray:
         """Rows of new tokens: k and v."""
-        return self.rng.normal(size=(2, num_tokens, HKV, D))
+        return self.rng.normal(size=(2, num_tokens, *self.row))
 
     def append(self, seq: Seq, num_tokens: int) -> Iterable[Finding]:
         """Append new tokens, and look at everything."""

@@ -45,18 +45,37 @@ def found_again(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
         yield from pool.run("b", q)
         yield from pool.admit("c", p[:7])
         yield from pool.release("a", "b", "c")
+    yield from _long_prompts(subject, rng)
+
+
+def _long_prompts(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    """Many blocks of one prompt, of sizes that nothing else has, and many who hold the same."""
+    t = prompt(rng, 60)
+    for num_blocks, size in ((67, 1), (53, 2), (23, 7)):
+        pool = Pool(subject, num_blocks, size)
+        yield from pool.run("a", t[: 6 * size])
+        yield from pool.run("b", t[: 8 * size])  # 48 of 56 tokens are there, or 12 of 16 ..
+        yield from pool.admit("c", t[: 8 * size])
+        yield from pool.release("a", "b")
+        yield from pool.admit("d", t[: 8 * size + 1])
+    pool = Pool(subject, 61, 2)
+    yield from pool.run("a", t[:42])
+    for name in "bcdefg":
+        yield from pool.admit(name, t[:42])
+    for names in ("abcd", "ef", "g"):
+        yield from pool.release(*names)
 
 
 @stage("only what is computed", why="A block that is reserved, but not written yet, holds somebody's old rows.")
 def only_what_is_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    p, q, r = prompt(rng, 18), prompt(rng, 17), prompt(rng, 15)
+    p, q, r = prompt(rng, 23), prompt(rng, 17), prompt(rng, 15)
     pool = Pool(subject, 23, 4)
     yield from pool.admit("a", p[:13])
     yield from pool.admit("b", p[:13])  # in the same step: a is not computed
     yield from pool.admit("c", r[:10])
     yield from pool.computed("a")
     yield from pool.admit("d", r[:11])  # c is not computed
-    yield from pool.admit("e", p[:17])
+    yield from pool.admit("e", p[:21])
     yield from pool.release("e")  # what it found stays, what it was to compute was never there
     yield from pool.admit("f", p)
     pool = Pool(subject, 13, 4)
@@ -122,6 +141,15 @@ def given_out_again(subject: Subject, rng: np.random.Generator) -> Iterable[Find
         yield from pool.run("b", r[: 4 * taken])
         yield from pool.release("b")
         yield from pool.admit("c", q[:13])  # some of its blocks are gone, perhaps from the middle
+    pool = Pool(subject, 7, 4)
+    for name in "ab":
+        yield from pool.admit(name, q[:5])
+    yield from pool.run("c", r[:9])  # the pool is full
+    yield from pool.computed("a")
+    yield from pool.release("a")
+    yield from pool.run("d", r[4:12])  # takes a's blocks, and b's are not computed
+    yield from pool.release("d")
+    yield from pool.admit("e", q[:6])
     yield from _in_any_order(subject, rng)
 
 
@@ -191,6 +219,21 @@ def _names(subject: Subject, p: list[int], q: list[int]) -> Iterable[Finding]:
         what = f"{method}() of a request that was released"
         yield from pool.refused(method, "a", key=f"released {method}", what=what)
     yield from pool.admit("a", p[:10])  # the name may come back
+    yield from pool.release("a", "b")
+    what = "release() of an unknown request"
+    yield from pool.refused("release", "c", key="unknown, all free", what=what)
+    yield from pool.admit("b", p[:10])  # and what it was known for is still there
+    pool = Pool(subject, 13, 4)
+    yield from pool.admit("a", p[:9])
+    what = "other tokens for a request that is there"
+    yield from pool.refused("admit", "a", q[:9], ME, key="known, others", what=what)
+    yield from pool.computed("a")
+    yield from pool.admit("b", q[:9])  # nobody has computed these
+    yield from pool.release("b")
+    yield from pool.refused("computed", "b", key="too late", what="computed() of a request that was released")
+    yield from pool.admit("c", q[:10])
+    yield from pool.release("a", "c")
+    yield from pool.admit("a", p[:9], ("llama", "plain", "zeta"))  # an old name, and another tenant
 
 
 EXERCISE = Exercise(

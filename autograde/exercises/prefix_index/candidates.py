@@ -204,6 +204,14 @@ class SortedTokens(Base):
         return (parent, tuple(sorted(tokens)))
 
 
+class OneNumber(Base):
+    def link(self, parent, tokens, identity):
+        number = 0
+        for token in tokens:
+            number = number * 31 + token
+        return (parent, number)
+
+
 class OneByte(Base):
     def link(self, parent, tokens, identity):
         return (parent, bytes(token & 255 for token in tokens))
@@ -942,6 +950,7 @@ MISTAKES = (
     Mistake("joined-without-separators", JoinedWithoutSeparators, "Tokens are joined as text without separators: [1, 23] and [12, 3] get the same key. Use a tuple.", "the whole past"),
     Mistake("sum-of-tokens", SumOfTokens, "The sum of a block's tokens is its key. Many blocks have that sum: use a tuple of all tokens.", "the whole past"),
     Mistake("set-of-tokens", SetOfTokens, "A set of the tokens is the key: how often each comes is lost. Use a tuple.", "the whole past"),
+    Mistake("tokens-as-one-number", OneNumber, "A block's tokens are made into one number, as number * 31 + token: other tokens give the same.", "the whole past"),
     Mistake("sorted-tokens", SortedTokens, "The key does not hold the order of a block's tokens. Use a tuple of them as they come.", "the whole past"),
     Mistake("one-byte-a-token", OneByte, "Each token goes into the key as one byte. Tokens that differ by 256 look the same.", "the whole past"),
     Mistake("two-bytes-a-token", TwoBytes, "Each token goes into the key as two bytes. Vocabularies are larger than 65,536.", "the whole past"),

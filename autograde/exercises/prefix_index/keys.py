@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,7 +12,9 @@ from autograde.exercises.prefix_index.pool import ME, Pool
 from autograde.finding import Finding
 from autograde.subject import Subject
 
-SEPARATORS = "/|:,;.-_ #@\n\t\0"
+SEPARATORS = (*string.punctuation, *" \n\t\0\x1e\x1f", "::", "||", "--", "__", "->", ", ")
+BASES = (2, 10, 31, 33, 37, 100, 131, 257, 1000, 1024, 10007, 32000, 50257, 65599, 1000003)  # of numbers made of tokens
+MULTIPLE = 10**6 * 50257 * 2004  # of many sizes of vocabularies, and of the powers of 2 and 10 up to a million
 
 
 def prompt(rng: np.random.Generator, num_tokens: int) -> list[int]:
@@ -64,6 +67,20 @@ def the_whole_past(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
         ([3, 4, -1, 5], [3, 4, -2, 5]),
     ):
         yield from _unlike(subject, start + known + rest[:1], start + asked + rest[:1])
+    yield from _numbers_of_tokens(subject, start, rest)
+
+
+def _numbers_of_tokens(subject: Subject, start: list[int], rest: list[int]) -> Iterable[Finding]:
+    """Tokens that are taken for one number, or cut to a few bits: other tokens give the same."""
+    pairs = [([5, 1, base + 9, 7], [5, 2, 9, 7]) for base in BASES]
+    pairs += [([5, 6, 7, 8 + more], [5, 6, 7, 8]) for more in (2**32, MULTIPLE)]
+    pairs += [([5, 6, 7, 2**24 + 1], [5, 6, 7, 2**24]), ([5, 6, -7, 8], [5, 6, 7, 8])]
+    for known, asked in pairs:
+        yield from _unlike(subject, start + known + rest[:1], start + asked + rest[:1])
+    pool, few = Pool(subject, 41, 2), (0, 1, 2, 3, -1, -2)
+    for block in ([x, y] for x in few for y in few):  # no two of all these are alike
+        yield from pool.run(f"{block}", [*block, 9])
+        yield from pool.release(f"{block}")
 
 
 @stage("identity", why="Another model, another adapter: other rows. Another tenant: rows that are not theirs to see.")
@@ -85,15 +102,25 @@ def identity(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         (("a", "b", "b"), ("a", "a", "b")),
         (("a", "b", "c"), ("b", "a", "c")),
         (("ab", "c", ""), ("a", "bc", "")),
+        (("ab", "c", "d"), ("ab", "", "cd")),
+        (("ab", "d", "c"), ("a", "d", "bc")),
         (("x", "", ""), ("", "x", "")),
         (("1", "2", "3"), ("1", "2", "3 ")),
+        (ME, (model, "", tenant)),
+        (("\u00e4", "\u00e4", "\u00e4"), ("\u00e4", "\u00e4", "a\u0308")),  # they look alike, and are not
+        (("\u4e00", "\u4e00", "\u4e00"), ("\u4e00", "\u4e00", "\u4e8c")),
+        *(tuple((*["m" * 99] * k, "m" * 99 + end, *["m" * 99] * (2 - k)) for end in "12") for k in range(3)),
     ]
     for one, other in pairs:
         yield from _unlike(subject, p[:9], p[:10], (one, other))
     for mark in SEPARATORS:  # a text may hold any of them
-        pool = Pool(subject, 7, 4)
-        yield from pool.run("a", p[:5], (f"x{mark}y", "z", "w"))
-        yield from pool.admit("b", p[:5], ("x", f"y{mark}z", "w"))
+        for k in (0, 1, 2) if mark in "/:|-" else (2,):
+            one, other = [f"x{mark}y", "z"], ["x", f"y{mark}z"]
+            for names in (one, other):
+                names.insert(k, "w")  # at its place, so that it does not matter
+            pool = Pool(subject, 7, 4)
+            yield from pool.run("a", p[:5], tuple(one))
+            yield from pool.admit("b", p[:5], tuple(other))
     pool, other = Pool(subject, 11, 4), ("qwen", adapter, tenant)
     yield from pool.run("a", p[:9])
     yield from pool.run("b", p[:5], other)  # the first block is there for both, the second only for one

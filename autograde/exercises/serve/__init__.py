@@ -20,13 +20,20 @@ TOO_LARGE = ((14, 14), (20, 3), (2, 21), (8, 7), (7, 7), (13, 1))  # for 4 block
 @stage("one request", why="A request of p prompt tokens and n new ones: a start, n - 1 steps, and its blocks go back.")
 def one_request(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for p, n in ((5, 4), (3, 1), (1, 7)):
-        yield from Run(subject, rng, 7, 4, [(p, n)]).judged()
+        run = Run(subject, rng, 7, 4, [(p, n)])
+        yield from run.judged()
+    yield from Run(subject, rng, 7, 4, [], run.engine.requests).judged()  # by another model: other tokens
+    yield from Run(subject, rng, 23, 4, [(2, 80)]).judged()
 
 
 @stage("together", why="All fit: one step makes a token for each, and whoever is ready leaves while the others go on.")
 def together(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for sizes in ([(3, 3), (6, 8), (2, 3), (5, 3), (4, 1), (6, 11, 1)], [(2, 12), (7, 2), (3, 13), (1, 11), (5, 14)]):
-        run = Run(subject, rng, 29, 4, sizes)
+    for num_blocks, sizes in (
+        (29, [(3, 3), (6, 8), (2, 3), (5, 3), (4, 1), (6, 11, 1)]),
+        (29, [(2, 12), (7, 2), (3, 13), (1, 11), (5, 14)]),
+        (101, [(2, 25)] * 11),
+    ):
+        run = Run(subject, rng, num_blocks, 4, sizes)
         yield from run.judged()
         yield run.made()
         yield run.computed(1)
@@ -39,6 +46,7 @@ def waiting(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     # Nobody outgrows the blocks of the prompt here. The second run ends with one that takes the whole pool.
     for sizes in ([(6, 4), (3, 3), (9, 2), (7, 1), (12, 3), (6, 5)], [(1, 5), (6, 2), (2, 3), (17, 1), (8, 3)]):
         yield from Run(subject, rng, 4, 5, sizes).judged()
+    yield from Run(subject, rng, 2, 64, [(64, 60), (100, 1)]).judged()  # one has all of it for a long time
 
 
 @stage("growing", weight=2, why="Requests grow. When a step does not fit, somebody has to stop, and to go on later.")
@@ -54,6 +62,7 @@ def never(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from Run(subject, rng, 4, 3, [(7, 6), (2, 3), (12, 1)]).judged()
     for p, n in TOO_LARGE:
         yield from Run(subject, rng, 4, 3, [(2, 3), (p, n), (5, 4)]).judged()
+    yield from Run(subject, rng, 3, 7, [(15, 8), (15, 7), (2, 3)]).judged()
     yield from Run(subject, rng, 5, 2, [(11, 1), (3, 9), (3, 8), (9, 2), (2, 4)]).judged()
 
 
@@ -62,6 +71,7 @@ def work(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for run in (
         Run(subject, rng, 11, 3, [(4, 11), (3, 9), (7, 8), (2, 15), (5, 12), (1, 10), (8, 4), (6, 13)]),
         Run(subject, rng, 13, 4, [(7, 30), (14, 3), (13, 3), (15, 2), (14, 2), (13, 4)]),
+        Run(subject, rng, 13, 4, [(4, 40), *[(5, 4)] * 6]),  # full when it starts, and soon no longer
         Run(subject, rng, 13, 4, [(15, 14), (17, 12), (14, 15), (16, 13)]),
     ):
         yield from run.judged()

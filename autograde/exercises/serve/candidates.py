@@ -157,6 +157,17 @@ class OneForTheFirst(Base):
         return len(self.made[i]) >= self.requests[i]["new"] + (self.requests[i]["new"] > 1)
 
 
+class ZeroIsNone(Base):
+    def take(self, i, token):
+        if token:
+            super().take(i, token)
+
+
+class StopsAtZero(Base):
+    def done(self, i):
+        return super().done(i) or 0 in self.made[i]
+
+
 class LastTokenOnly(Base):
     def results(self):
         return [made[-1] if self.can_ever_fit(i) else None for i, made in enumerate(self.made)]
@@ -770,6 +781,18 @@ MISTAKES = (
         "new-counts-steps",
         work(OneForTheFirst),
         "You make n tokens by steps, and one by `start`: one too many. `start` counts.",
+        killed_by=ONE,
+    ),
+    Mistake(
+        "zero-is-no-token",
+        work(ZeroIsNone),
+        "You drop token 0, as `if token:` does. It is a token like any other.",
+        killed_by=ONE,
+    ),
+    Mistake(
+        "ends-at-a-token",
+        work(StopsAtZero),
+        "You end a request at a certain token. It ends when it has n new ones, whatever they are.",
         killed_by=ONE,
     ),
     Mistake(

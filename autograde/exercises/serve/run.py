@@ -19,11 +19,17 @@ class Run:
     """One call of the learner's scheduler, and what came of it."""
 
     def __init__(
-        self, subject: Subject, rng: np.random.Generator, num_blocks: int, block_size: int, sizes: Sequence[tuple]
+        self,
+        subject: Subject,
+        rng: np.random.Generator,
+        num_blocks: int,
+        block_size: int,
+        sizes: Sequence[tuple],
+        requests: Sequence[Request] = (),
     ) -> None:
-        self.subject, self.engine = subject, LentEngine(rng, num_blocks, block_size, sizes)
+        self.subject, self.engine = subject, LentEngine(rng, num_blocks, block_size, sizes, requests)
         self.pool = f"{num_blocks} blocks of {block_size}"
-        self.key = f"{len(sizes)} in {num_blocks}x{block_size}"
+        self.key = f"{len(self.engine.requests)} in {num_blocks}x{block_size}"
         self.served = [request for request in self.engine.requests if self.engine.fits(request)]
 
     def judged(self) -> Iterable[Finding]:

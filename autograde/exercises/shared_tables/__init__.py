@@ -33,6 +33,9 @@ def append(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.append("B", 3 * size)  # the pool is exactly full
     for seq in ("A", 0, "B"):
         yield from run.free(seq)
+    run = Run(subject, 23, 2 * size + 1)  # another size, and a long chunk
+    for seq, num_tokens in ((0, 1), ("0", 2), ("", 1), (0, 9 * (2 * size + 1))):
+        yield from run.append(seq, num_tokens)
 
 
 @stage("fork", why="A fork holds its blocks too: whoever is freed first, they stay until the last one lets go.")
@@ -56,9 +59,8 @@ def fork(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.refused("while 'C' and 'D' hold two blocks each", "append", "E", 1)
     yield from run.append("C", 1)  # nobody else holds its last block any more
     yield from run.fork("C", "A")
-    yield from run.free("A")
-    yield from run.free("C")
-    yield from run.free("D")
+    for seq in ("A", "C", "D"):
+        yield from run.free(seq)
 
 
 @stage("copy on write", why="Both go on from one partly filled block: the first to write copies it, the last need not.")
@@ -85,6 +87,17 @@ def copy_on_write(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     yield from run.append("D", 1)  # the last holder
     for seq in ("B", "D", "A"):
         yield from run.free(seq)
+    for size in (7, 2):  # whoever they come from is gone, and with it the first block of two sequences
+        run = Run(subject, 13, size)
+        yield from run.append("A", 1)
+        for seq, new in (("A", "B"), ("A", "C"), ("B", "D")):
+            yield from run.fork(seq, new)
+        yield from run.free("A")
+        for seq, num_tokens in (("B", 1), ("C", size), ("D", 1), ("D", 2 * size + 1), ("C", 1)):
+            yield from run.append(seq, num_tokens)
+        yield from run.fork("D", "A")
+        yield from run.append("D", 1)
+        yield from run.append("A", 1)
 
 
 @stage("aligned forks", why="At the edge of a block nothing has to be copied: the next token starts a new block.")
@@ -132,6 +145,13 @@ def full_pool(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.append("A", 1)  # an edge: the last block, and no copy
     yield from run.free("B")
     yield from run.append("A", size)
+    run = Run(subject, 4, size)
+    yield from run.append("A", size + 2)
+    yield from run.fork("A", "B")
+    yield from run.refused("two blocks free, and three needed with the copy", "append", "B", 2 * size)
+    yield from run.append("A", size)  # the copy and one more: exactly the two
+    for seq in ("A", "B"):
+        yield from run.free(seq)
 
 
 @stage("refusals", why="A name that nobody knows, or that is taken, is a bug of the caller's: say so, change nothing.")
@@ -147,6 +167,7 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.refused("which does not make it known", "length", "D")
     yield from run.refused("where 'B' is there already", "fork", "A", "B")
     yield from run.refused("where 'A' is there already", "fork", "A", "A")
+    yield from run.refused("where nobody knows 'N'", "fork", "N", "A")
     for num_tokens in (-1, 0):
         yield from run.refused("which is no number of new tokens", "append", "A", num_tokens)
         yield from run.refused("which is no number of new tokens", "append", "N", num_tokens)
@@ -155,6 +176,9 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.refused("which is freed", "length", "B")
     yield from run.fork("C", "B")  # a name may come again
     yield from run.append("B", 1)
+    for seq in ("A", "C", "B"):  # no refusal has left a holder behind
+        yield from run.free(seq)
+    yield from run.refused("where nobody is left", "free", "B")
 
 
 @stage("holders", why="ref_count is what all of it hangs on. It must be the number of tables, after any history.")
@@ -168,9 +192,21 @@ def holders(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         yield from run.append(seq, 1)
     for seq in ("A", "C", "D", "B"):
         yield from run.free(seq)
-    run = Run(subject, 13, size, count_holders=True)
-    for _ in range(24):
-        yield from any_step(run, rng)
+    run = Run(subject, 5, size, count_holders=True)
+    yield from run.append("A", size + 1, count=False)
+    for new in "BCDEFG":
+        yield from run.fork("A", new, count=new == "G")
+    yield from run.refused("where 'B' is there already", "fork", "A", "B")
+    for seq in "CAG":
+        yield from run.free(seq)
+    for seq in "BD":
+        yield from run.append(seq, 1)
+    yield from run.free("E")
+    yield from run.append("F", 1)
+    for num_blocks, block_size, steps in ((13, size, 24), (17, 2, 12), (11, 1, 8)):
+        run = Run(subject, num_blocks, block_size, count_holders=True)
+        for _ in range(steps):
+            yield from any_step(run, rng)
 
 
 def any_step(run: Run, rng: np.random.Generator) -> Iterable[Finding]:

@@ -325,6 +325,22 @@ class OnlyParentsCopy(Base):
         return seq in self.parents and super().must_copy(seq, table, start, num_tokens)
 
 
+class AsksTheFamily(Base):
+    """Looks at the one it was forked from and at its own forks, and not at those of the same parent."""
+
+    def __init__(self, num_blocks, block_size):
+        super().__init__(num_blocks, block_size)
+        self.parent = {}
+
+    def fork(self, seq, new):
+        super().fork(seq, new)
+        self.parent[new] = seq
+
+    def must_copy(self, seq, table, start, num_tokens):
+        family = [other for other in self.tables if self.parent.get(other) == seq or self.parent.get(seq) == other]
+        return start % self.block_size > 0 and any(table[-1] in self.tables[other] for other in family)
+
+
 class KeepsTheOld(Base):
     """The copy takes a block; the count of the old one stays."""
 
@@ -553,6 +569,14 @@ class DroppedThoughRefused(Base):
 class OverwritesNames(Base):
     def insist_on_fork(self, seq, new):
         self.known(seq)
+
+
+class CountsThoughRefused(Base):
+    def fork(self, seq, new):
+        self.known(seq)
+        table = self.shared(self.tables[seq])
+        self.insist_on_fork(seq, new)
+        self.tables[new], self.lengths[new] = table, self.lengths[seq]
 
 
 class ForksNobody(Base):
@@ -842,6 +866,12 @@ MISTAKES = (
         killed_by="copy on write",
     ),
     Mistake(
+        "asks-the-family-only",
+        AsksTheFamily,
+        "You look for holders in the parent and in the forks of a sequence. Two forks of one parent share as well.",
+        killed_by="copy on write",
+    ),
+    Mistake(
         "old-block-still-counted",
         KeepsTheOld,
         "Whoever copies still counts as a holder of the old block: the last holder copies too, and the block is lost.",
@@ -979,6 +1009,12 @@ MISTAKES = (
         DroppedThoughRefused,
         "A refused copy has already let go of the shared block: one holder too few. Look for room first.",
         killed_by="full pool",
+    ),
+    Mistake(
+        "refused-fork-counts",
+        CountsThoughRefused,
+        "A refused fork has counted holders all the same: the blocks never come back. Look at the name first.",
+        killed_by="refusals",
     ),
     Mistake(
         "fork-onto-a-known-name",
