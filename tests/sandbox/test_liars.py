@@ -181,6 +181,8 @@ def near(value: Any) -> list[Any]:
         return [f"{value}s", value.upper(), "", 0, [value, value], {value: 1}]
     if value is None:
         return [0, 0.0, False, "None", [None, None], float("nan")]
+    if isinstance(value, list) and not value:
+        return [[0], [[]], "", 0]
     if isinstance(value, list):
         wrong = [value * 2, value[:-1], [*value, value[-1]], [*value[:-1], [value]], [*value[:-1], "x"]]
         for place, item in enumerate(value):
@@ -219,7 +221,17 @@ def near(value: Any) -> list[Any]:
 
 
 # Their answers hold what nobody looks at (rows without a token), or are right in many ways (an input that shows a bug).
-FREE = ("BlockAllocator", "RaggedCache", "RingCache", "breaking_chunks", "IntQuantiser", "QuantisedCache")
+FREE = (
+    "BlockAllocator",
+    "PagedCache",
+    "SharedTables",
+    "PrefixIndex",
+    "RaggedCache",
+    "RingCache",
+    "breaking_chunks",
+    "IntQuantiser",
+    "QuantisedCache",
+)
 
 
 def lies_about(exercise: Exercise, reply: dict) -> list[dict]:

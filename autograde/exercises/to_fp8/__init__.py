@@ -70,12 +70,13 @@ def in_codes(subject: Subject, made: Handle, got: Any, shape: tuple[int, ...]) -
     fact = "the result is a torch.float8_e4m3fn tensor, one byte for each number"
     try:
         size = subject.call(made, "element_size")
-        codes = subject.call(made, "view", "torch.uint8") if size == 1 and type(size) is int else None
+        codes = subject.call(made, "view", "torch.uint8") if type(size) is int and size == 1 else None
     except LearnerRaised as error:
         if error.kind != "Misuse":
             raise
         size = codes = None
-    if isinstance(codes, np.ndarray) and codes.shape == shape and np.array_equal(codes & 127, codes_of(got)):
+    whole = isinstance(codes, np.ndarray) and codes.dtype == np.uint8 and codes.shape == shape
+    if whole and np.array_equal(codes & 127, codes_of(got)):
         return held("bytes", fact)
     given = f"{size} bytes each" if type(size) is int and size != 1 else "no tensor" if size is None else "other codes"
     events = len(subject.record)
