@@ -86,7 +86,7 @@ class BlockAllocator:
         ### END SOLUTION
 
     def allocate(self, n):
-        """Returns: a list of n blocks; [] for n = 0."""
+        """Returns: a new list of n blocks; [] for n = 0. The caller may change it."""
         ### BEGIN SOLUTION
         if n < 0 or not self.can_allocate(n):
             raise ValueError(f"{n} blocks asked, {self.num_free} are free")
@@ -96,7 +96,7 @@ class BlockAllocator:
         ### END SOLUTION
 
     def free(self, blocks):
-        """Takes back a list of blocks."""
+        """Takes back a list of blocks. The list is the caller's: leave it as it is, and keep no hold of it."""
         ### BEGIN SOLUTION
         if len(set(blocks)) < len(blocks) or not self.held.issuperset(blocks):
             raise ValueError(f"not all of {blocks} are held, once each")
@@ -146,7 +146,7 @@ class BlockTables:
     def append(self, seq, num_tokens):
         """Room for num_tokens more; a sequence not seen before starts empty.
 
-        Returns: their slots, in order.
+        Returns: a new list, their slots in order.
         """
         ### BEGIN SOLUTION
         table, start = self.tables.get(seq, []), self.lengths.get(seq, 0)
@@ -230,7 +230,7 @@ def write_slots(pool, rows, slot_mapping):
 # %% [markdown] card="6.4"
 # - `q` belongs to the T newest tokens of each sequence. Their rows are written already, and `seq_lens` counts them.
 # - Query t of row b stands at position `seq_lens[b] - T + t`, and sees the positions 0 to that of its own sequence.
-# - A table lists a sequence's blocks in order, then -1. Sequences differ in length; grouped heads are as in lesson 04.
+# - A table lists a sequence's blocks in order, then -1. A full block may stand in two tables. Heads are grouped.
 # - What lies elsewhere in the pools has no influence. Nothing that is passed in may change.
 
 
@@ -653,8 +653,7 @@ def serve(engine, requests):
 # %% [markdown]
 # ## Experiment: a pool too small for all
 #
-# Your scheduler, a transformer with random weights, and a paged cache of 7 blocks of 4. The longest of four requests grows to
-# 5 of them.
+# Your scheduler, a random transformer, and a paged cache of 7 blocks of 4. The longest of four requests grows to 5.
 #
 # *Your guess:* how often is one preempted, and whose tokens change ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from autograde.exercise import Exercise, stage
 from autograde.exercises.block_allocator.candidates import MISTAKES, VARIANTS
-from autograde.exercises.block_allocator.numbers import listed, whole_numbers
+from autograde.exercises.block_allocator.numbers import listed, shortened, whole_numbers
 from autograde.exercises.positions import named_when
 from autograde.expect import equals, refuses
 from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle
 from kvlib.block_allocator import BlockAllocator
 
 NEW = "allocate(n) gives n different blocks of the pool that nobody holds"
@@ -32,7 +33,8 @@ class Pool:
     @property
     def left(self) -> list[int]:
         """The blocks that nobody holds, as they should be."""
-        return [block for block in range(self.num_blocks) if block not in self.held]
+        held = set(self.held)
+        return [block for block in range(self.num_blocks) if block not in held]
 
     def counted(self, when: str) -> Finding:
         """Whether `num_free` is right."""
@@ -45,6 +47,9 @@ class Pool:
         what = f"allocate({n})"
         with named_when(f"with {len(self.left)} blocks free in {self.name}"):
             got = self.subject.call(self.allocator, "allocate", n)
+        yield from self._given(got, n, what)
+
+    def _given(self, got: Any, n: int, what: str) -> Iterable[Finding]:
         blocks = self._without_numbers()
         yield self.judged(self._new(got, blocks, n, f"{self.name}, {what}"))
         self.held += blocks or []
@@ -73,17 +78,53 @@ class Pool:
                 return held("blocks", NEW)
             says = {"held": "is held already", "none": "is none of this pool"}
             clue = f"; block {blocks[wrong]} {says.get(kinds[wrong][:4], 'is there twice')}"
-        wanted = f"a list of {n} of {self.left}" if n else "[]"
+        wanted = f"a list of {n} of {shortened(self.left)}" if n else "[]"
         fact, given, events = f"does not hold: {NEW}{clue}", listed(got), len(self.subject.record)
         return Finding(False, "blocks", fact, where=where, expected=wanted, got=given, events=events)
 
     def free(self, blocks: Sequence[int]) -> Iterable[Finding]:
         """Give back blocks that are held."""
-        what = f"free({list(blocks)})"
-        with named_when(f"with {self.held} held in {self.name}"):
-            self.subject.call(self.allocator, "free", list(blocks))
+        yield from self._take_back(blocks, np.array(blocks).tolist())  # numbers of its own, not the learner's objects
+
+    def _take_back(self, blocks: Sequence[int], argument: Any) -> Iterable[Finding]:
+        with named_when(f"with {shortened(self.held)} held in {self.name}"):
+            self.subject.call(self.allocator, "free", argument)
         self.held = [block for block in self.held if block not in blocks]
-        yield self.counted(f"after {what}")
+        yield self.counted(f"after free({shortened(blocks)})")
+
+    # Lists that stay on the learner's side, where both have them in hand.
+
+    def allocate_kept(self, n: int) -> Generator[Finding, None, tuple[Handle, list[int]]]:
+        """Take n blocks. The list that came back, and what is in it."""
+        with named_when(f"with {len(self.left)} blocks free in {self.name}"):
+            kept = self.subject.call(self.allocator, "allocate", n, keep=True)
+        got = self.subject.read(kept)
+        yield from self._given(got, n, f"allocate({n})")
+        return kept, self.held[-n:]
+
+    def free_kept(self, blocks: Sequence[int]) -> Generator[Finding, None, tuple[Handle, list[int]]]:
+        """Give back blocks in a list that the caller still has."""
+        kept = self.subject.call(self.subject.put(np.array(blocks)), "tolist", keep=True)
+        yield from self._take_back(blocks, kept)
+        return kept, list(blocks)
+
+    def still(self, kept: tuple[Handle, list[int]], whose: str, when: str) -> Finding:
+        """Whether a list is as it was."""
+        got = self.subject.read(kept[0])
+        self._without_numbers()
+        fact = f"the list that {whose} stays as it is"
+        if whole_numbers(got) == kept[1]:
+            return held(whose, fact)
+        events, fact = len(self.subject.record), f"does not hold: {fact}"
+        return self.judged(Finding(False, whose, fact, when, shortened(kept[1]), listed(got), events=events))
+
+    def spoil(self, kept: tuple[Handle, list[int]]) -> None:
+        """What a caller may do with a list of its own."""
+        for spoil in (lambda: self.subject.call(kept[0], "clear"), lambda: self.subject.fill(kept[0], 0)):
+            with contextlib.suppress(LearnerRaised):  # a list has the one, an array the other, and a tuple none
+                spoil()
+
+    # Refusals.
 
     def no_room(self, n: int) -> Iterable[Finding]:
         """Ask for what there is not."""
@@ -187,6 +228,7 @@ def what_nobody_holds(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
     yield from pool.not_held(back[:1], "back already")
     yield from pool.not_held([a, a], "twice in the list")
     yield from pool.not_held([b, c, b], "twice in the list")
+    yield from pool.not_held([b, c, a, c], "twice in the list")
     yield from pool.not_held([a, back[1]], "one of them back already")
     yield from pool.not_held([never[1], b], "one of them never given out")
     yield from pool.not_held([c, 7, a], "one of them beyond the pool")
@@ -194,10 +236,34 @@ def what_nobody_holds(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
     yield from pool.free([b, a])
     yield from pool.not_held([b], "back already")
     yield from pool.allocate(2)
+    yield from full.free([3])  # all others are held, those below it and those above
+    yield from full.not_held([1, 3, 5], "one of them back already")
+    yield from full.not_held([5, 2, 3, 0], "one of them back already")
+
+
+@stage("the caller's lists", why="Whoever has a list goes on with it: a block table grows, and is thrown away.")
+def callers_lists(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    pool = Pool(subject, 11)
+    first = yield from pool.allocate_kept(4)
+    second = yield from pool.allocate_kept(3)
+    yield pool.still(first, "allocate() gave first", "after the second call")
+    pool.spoil(first)
+    pool.spoil(second)
+    yield from pool.free([first[1][2], second[1][0]])
+    yield from pool.allocate(len(pool.left))
+    low, *_, high = ordered = sorted(pool.held)
+    mine = yield from pool.free_kept([ordered[5], high, ordered[2], low])
+    yield pool.still(mine, "free() was given", "after the call")
+    yield from pool.allocate(2)
+    yield pool.still(mine, "free() was given", "after the next allocate(2)")
+    pool.spoil(mine)
+    yield from pool.allocate(len(pool.left))
+    yield from pool.free(pool.held[3:])
 
 
 @stage(
-    "two pools, many calls", why="Pools know nothing of each other, and after many calls every block is still there."
+    "two pools, many calls",
+    why="Pools know nothing of each other, and after many calls every block is still there.",
 )
 def two_pools(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     pools = Pool(subject, 13, "pool A of 13"), Pool(subject, 5, "pool B of 5")
@@ -212,6 +278,13 @@ def two_pools(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for pool in pools:
         yield from pool.allocate(len(pool.left))
         yield from pool.free(pool.held[::-1])
+    large = Pool(subject, 311)
+    yield from large.allocate(300)
+    for n in (90, 61):
+        yield from large.free([large.held[i] for i in rng.permutation(len(large.held))[:n]])
+    yield from large.allocate(len(large.left))
+    yield from large.no_room(1)
+    yield from large.free(large.held[::-1])
 
 
 EXERCISE = Exercise(
@@ -230,7 +303,7 @@ EXERCISE = Exercise(
         "`self.pool = list(range(num_blocks))`, `self.held = set()`. `allocate`: `blocks = [self.pool.pop() for _ in "
         "range(n)]`, then `self.held.update(blocks)`. `free`: `self.held -= set(blocks)`, then `self.pool += blocks`.",
     ),
-    stages=(give_out, what_fits, give_back, more_than_there_is, what_nobody_holds, two_pools),
+    stages=(give_out, what_fits, give_back, more_than_there_is, what_nobody_holds, callers_lists, two_pools),
     reference=BlockAllocator,
     mistakes=MISTAKES,
     variants=VARIANTS,

@@ -646,7 +646,95 @@ class CountsOnly(Base):
             raise ValueError("twice")
 
 
-# Two pools.
+class FirstTwice(Base):
+    """Looks whether the first block comes again."""
+
+    def check(self, blocks):
+        if blocks[0] in blocks[1:]:
+            raise ValueError("twice")
+        for block in blocks:
+            self.insist(block)
+
+
+class LooksAtTwo(Base):
+    def check(self, blocks):
+        super().check(blocks[:2])
+        if len(set(blocks)) < len(blocks):
+            raise ValueError("twice")
+
+
+class LowestAndHighest(Base):
+    """If both are held, so it is thought is what lies between them."""
+
+    def check(self, blocks):
+        super().check([min(blocks), max(blocks)] if len(set(blocks)) > 1 else blocks)
+        if len(set(blocks)) < len(blocks):
+            raise ValueError("twice")
+
+
+# Whose list it is.
+
+
+class OneListForAll(Base):
+    """The same list comes back every time, filled anew."""
+
+    def __init__(self, num_blocks):
+        super().__init__(num_blocks)
+        self.answer = []
+
+    def allocate(self, n):
+        self.answer[:] = super().allocate(n)
+        return self.answer
+
+
+class KeepsWhatItGave(Base):
+    """The very lists that were given out say who is held."""
+
+    def __init__(self, num_blocks):
+        super().__init__(num_blocks)
+        self.given = []
+
+    def allocate(self, n):
+        self.given.append(super().allocate(n))
+        return self.given[-1]
+
+    def insist(self, block):
+        if not any(block in blocks for blocks in self.given):
+            raise ValueError("not held")
+
+    def give_back(self, block):
+        super().give_back(block)
+        next(blocks for blocks in self.given if block in blocks).remove(block)
+
+
+class EmptiesTheList(Base):
+    def free(self, blocks):
+        self.check(blocks)
+        while blocks:
+            self.give_back(blocks.pop())
+
+
+class SortsTheList(Base):
+    """Sorted, so that doubles lie side by side."""
+
+    def check(self, blocks):
+        super().check(blocks)
+        blocks.sort()
+
+
+class TheListIsThePool(Base):
+    """When nothing is free, the caller's list becomes the pool."""
+
+    def take(self, n):
+        return [self.pool.pop() for _ in range(n)]
+
+    def free(self, blocks):
+        self.check(blocks)
+        self.held -= set(blocks)
+        self.pool = self.pool + blocks if self.pool else blocks
+
+
+# Two pools, and a large one.
 
 
 class OnePoolForAll(Base):
@@ -686,6 +774,44 @@ class LeaksIntoTheNext(Base):
         blocks = self.pool[:n]
         del self.pool[:n]
         return blocks
+
+
+class InBytes(Base):
+    """Numbers kept in bytes: 256 is 0 again."""
+
+    def __init__(self, num_blocks):
+        super().__init__(num_blocks)
+        self.pool = np.arange(num_blocks).astype(np.uint8).tolist()
+
+
+class OneWord(Base):
+    """A bit for each block, in one word of 64."""
+
+    def __init__(self, num_blocks):
+        super().__init__(num_blocks)
+        self.word = 0
+
+    def take(self, n):
+        blocks = super().take(n)
+        for block in blocks:
+            self.word |= 1 << block % 64
+        return blocks
+
+    def insist(self, block):
+        if not 0 <= block < self.num_blocks or not self.word >> block % 64 & 1:
+            raise ValueError("not held")
+
+    def give_back(self, block):
+        super().give_back(block)
+        self.word &= ~(1 << block % 64)
+
+
+class SameObject(Base):
+    """`is` in place of ==: the same for small numbers only."""
+
+    def insist(self, block):
+        if not any(block is other for other in self.held):
+            raise ValueError("not held")
 
 
 MISTAKES = (
@@ -756,8 +882,19 @@ MISTAKES = (
     Mistake("any-is-enough", AnyIsEnough, "You refuse a list only if none of it is held. One bad block is enough.", "what nobody holds"),
     Mistake("ever-given", EverGiven, "A block that came back still counts as held, so it can come back twice.", "what nobody holds"),
     Mistake("counts-only", CountsOnly, "You ask whether so many blocks are held. Ask whether these are.", "what nobody holds"),
+    Mistake("first-twice", FirstTwice, "You look whether the first block comes twice. Any block may: len(set(blocks)) < len(blocks).", "what nobody holds"),
+    Mistake("looks-at-two", LooksAtTwo, "You look at the first two blocks of the list. Check every one.", "what nobody holds"),
+    Mistake("lowest-and-highest", LowestAndHighest, "You look at the lowest and the highest block of the list. Check those between, too.", "what nobody holds"),
+    Mistake("one-list-for-all", OneListForAll, "allocate() gives the same list each time, filled anew, so the caller's older one changes. Make a new list.", "the caller's lists"),
+    Mistake("keeps-what-it-gave", KeepsWhatItGave, "You keep the lists that you gave out, and look into them later. They are the caller's, who changes them: keep a copy.", "the caller's lists"),
+    Mistake("empties-the-list", EmptiesTheList, "free() takes the blocks out of the caller's list. Leave it as it is.", "the caller's lists"),
+    Mistake("sorts-the-list", SortsTheList, "free() sorts the caller's list. Its order is that of the tokens: use sorted(), which makes a new one.", "the caller's lists"),
+    Mistake("the-list-is-the-pool", TheListIsThePool, "The caller's list becomes your pool, and both of you change it. Copy what is in it.", "the caller's lists"),
     Mistake("one-pool-for-all", OnePoolForAll, "The free blocks are kept on the class, so the newest pool's are everybody's. Make them in __init__, on self.", "two pools, many calls"),
     Mistake("one-set-for-all", OneSetForAll, "The held blocks are kept on the class: two pools mix them up. Make them in __init__, on self.", "two pools, many calls"),
+    Mistake("in-bytes", InBytes, "The numbers are kept in bytes: block 256 is 0 again. Pools have many thousands of blocks.", "two pools, many calls"),
+    Mistake("one-word", OneWord, "You keep a bit for each block in one word of 64, and larger pools do not fit.", "two pools, many calls"),
+    Mistake("same-object", SameObject, "You compare numbers with `is`. It asks whether both are one object, which only small numbers are. Use ==.", "two pools, many calls"),
     Mistake("leaks-into-the-next", LeaksIntoTheNext, "A list on the class outlives the object: the next pool has this one's blocks too. Make it in __init__.", "give out", leaks=True),
 )  # fmt: skip
 
@@ -904,6 +1041,35 @@ class RollsBack:
             self.num_free += 1
 
 
+class Bits:
+    """One int of any size; the lowest bit first."""
+
+    def __init__(self, num_blocks):
+        self.num_blocks, self.bits = num_blocks, (1 << num_blocks) - 1
+
+    num_free = property(lambda self: self.bits.bit_count())
+
+    def can_allocate(self, n):
+        return self.bits.bit_count() >= n
+
+    def allocate(self, n):
+        if n < 0 or not self.can_allocate(n):
+            raise ValueError(n)
+        blocks = []
+        for _ in range(n):
+            blocks.append((self.bits & -self.bits).bit_length() - 1)
+            self.bits &= self.bits - 1
+        return np.array(blocks)  # of floats, where it is empty
+
+    def free(self, blocks):
+        back = 0
+        for block in blocks:
+            if block not in range(self.num_blocks) or (self.bits | back) >> block & 1:
+                raise ValueError(block)
+            back |= 1 << block
+        self.bits |= back
+
+
 VARIANTS = (
     Variant("a list, cut in front", Base),
     Variant("a queue and flags, tuples come back", FirstInFirstOut),
@@ -912,4 +1078,5 @@ VARIANTS = (
     Variant("two frozen sets", Sets),
     Variant("one array of bools", Flags),
     Variant("a linked list that rolls back", RollsBack),
+    Variant("the bits of one number, arrays come back", Bits),
 )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 MOST = 2000  # numbers of a list: no pool here is a tenth as large, and looking at millions would take the judge minutes
+LONG = 14  # blocks in one line
 
 
 def whole_numbers(value: Any) -> list[int] | None:
     """A list, a tuple or an array of whole numbers as a list of ints; None for anything else, and for far too many."""
     if too_many(value):
         return None
-    if isinstance(value, np.ndarray):
-        return value.tolist() if value.ndim == 1 and value.dtype.kind in "iu" else None
+    if isinstance(value, np.ndarray):  # np.array([]) has lost the kind of its numbers
+        return value.tolist() if value.ndim == 1 and (value.dtype.kind in "iu" or value.size == 0) else None
     if not isinstance(value, list):
         return None
     items = [item.item() if isinstance(item, np.ndarray) and item.ndim == 0 else item for item in value]
@@ -32,4 +34,17 @@ def listed(value: Any) -> str:
         return "None: is a `return` missing?"
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}, shape {value.shape}"
-    return " ".join(str(value).split())[:60]
+    return " ".join(_text(value).split())[:60]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):  # what may not cross is named in it, not written as an object of the grader's
+        return f"[{', '.join(map(_text, value[: LONG * 2]))}]"
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def shortened(blocks: Sequence[int]) -> str:
+    """A list of blocks; of a long one its ends."""
+    if len(blocks) <= LONG:
+        return str(list(blocks))
+    return f"[{', '.join(map(str, blocks[:4]))}, ..., {', '.join(map(str, blocks[-2:]))}]"

@@ -38,7 +38,13 @@ def several_sequences(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
         yield from run.append(seq, n)
     names = Run(subject, Lender(rng, 31), 3)  # texts and numbers that look alike, and those that count as nothing
     for seq, n in ((7, 2), ("7", 4), (0, 1), ("", 2), (-1, 5), ("a", 2), ("A", 1), (10**9, 2), (7, 3), (0, 3), ("", 2)):
-        yield from names.append(seq, n)
+        yield from names.append(seq, n, look=False)
+    yield from names.all_as_they_were("all of them were appended to")
+    alike = Run(subject, Lender(rng, 31), 3)
+    pairs = ("a", " a", 97, -1, -2, 1, 7, 2**32 + 7, "request 1", "request 10", "request 1 ", 2**53, 2**53 + 1)
+    for i, seq in enumerate(pairs):
+        yield from alike.append(seq, 1 + i % 5, look=False)
+    yield from alike.all_as_they_were("all of them were appended to")
 
 
 @stage("no room", weight=2, why="Half of a chunk is of no use, and blocks taken for it would be missing elsewhere.")
@@ -64,6 +70,12 @@ def no_room(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.append("D", 5)
     yield from run.refused("D", 4)
     yield from run.append("D", 3)
+    lender = Lender(rng, 11)
+    again, elsewhere = Run(subject, lender, 4), lender.allocate(8)
+    yield from again.append("A", 3)
+    yield from again.refused("A", 13)
+    lender.free(elsewhere)
+    yield from again.append("A", 13)  # now there is room for it
 
 
 @stage(
@@ -82,6 +94,22 @@ def nothing_and_nobody(subject: Subject, rng: np.random.Generator) -> Iterable[F
     yield from run.unknown("D", "whose tokens found no room")
     for seq in ("A", 0, "B"):
         yield from run.append(seq, 4)
+    yield from run.append("B", 4)
+    yield from run.refused("E", 1)
+    yield from run.unknown("E", "whose token found no room")
+
+
+@stage("large and many", why="Pools have thousands of blocks, and serve more sequences than anybody counted on.")
+def large_and_many(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    large = Run(subject, Lender(rng, 1201), 61)
+    first = yield from large.append_kept("A", 40)
+    for seq, n in (("B", 17), ("A", 500), ("B", 1)):
+        yield from large.append(seq, n)
+    yield large.still(first, "after three more calls")
+    many = Run(subject, Lender(rng, 41), 2)
+    for seq in range(19):
+        yield from many.append(seq, 1 + seq % 3, look=False)
+    yield from many.all_as_they_were("19 sequences were appended to")
 
 
 @stage(
@@ -89,14 +117,18 @@ def nothing_and_nobody(subject: Subject, rng: np.random.Generator) -> Iterable[F
 )
 def two_tables(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     lender = Lender(rng, 29)
-    runs = Run(subject, lender, 4, "first tables"), Run(subject, lender, 4, "second tables")
+    runs = (
+        Run(subject, lender, 4, "first tables, blocks of 4"),
+        Run(subject, lender, 3, "second tables, blocks of 3"),
+        Run(subject, Lender(rng, 17), 4, "third tables, with a pool of their own"),
+    )
     elsewhere: list[int] = []
-    for _ in range(26):
-        run, seq, n = runs[int(rng.integers(2))], ("A", 1, "B")[int(rng.integers(3))], int(rng.integers(1, 9))
+    for _ in range(23):
+        run, seq, n = runs[int(rng.integers(3))], ("A", 1, "B")[int(rng.integers(3))], int(rng.integers(1, 9))
         if rng.random() < 0.25:
             lender.free(elsewhere)
             elsewhere = lender.allocate(min(2, lender.num_free))
-        yield from run.append(seq, n) if run.more_for(seq, n) <= lender.num_free else run.refused(seq, n)
+        yield from run.append(seq, n) if run.more_for(seq, n) <= run.lender.num_free else run.refused(seq, n)
     for run in runs:
         yield from run.all_as_they_were("after all")
 
@@ -118,7 +150,7 @@ EXERCISE = Exercise(
         "`table[p // block_size] * block_size + p % block_size`, for p from the old length to the new one. "
         "`self.tables.get(seq, [])` looks without making a new entry.",
     ),
-    stages=(one_sequence, full_blocks, several_sequences, no_room, nothing_and_nobody, two_tables),
+    stages=(one_sequence, full_blocks, several_sequences, no_room, nothing_and_nobody, large_and_many, two_tables),
     reference=BlockTables,
     mistakes=MISTAKES,
     variants=VARIANTS,

@@ -455,6 +455,52 @@ class LowerNames(Base):
         return super().length(seq.lower() if isinstance(seq, str) else seq)
 
 
+def renamed(name):
+    """Tables that are kept under something made of the name."""
+
+    class Renamed(Base):
+        def append(self, seq, num_tokens):
+            return super().append(name(seq), num_tokens)
+
+        def table(self, seq):
+            return super().table(name(seq))
+
+        def length(self, seq):
+            return super().length(name(seq))
+
+    return Renamed
+
+
+HashNames = renamed(hash)
+StrippedNames = renamed(lambda seq: seq.strip() if isinstance(seq, str) else seq)
+ShortNames = renamed(lambda seq: seq[:8] if isinstance(seq, str) else seq)
+NamesWithoutSign = renamed(lambda seq: abs(seq) if isinstance(seq, int) else seq)
+NamesInWords = renamed(lambda seq: seq & 0xFFFFFFFF if isinstance(seq, int) else seq)
+
+
+class SameObject(Base):
+    """Looks for a name with `is`."""
+
+    def __init__(self, allocator, block_size):
+        super().__init__(allocator, block_size)
+        self.names = []
+
+    def name(self, seq):
+        return next((("name", i) for i, other in enumerate(self.names) if other is seq), None)
+
+    def append(self, seq, num_tokens):
+        slots = super().append(self.name(seq) or ("name", len(self.names)), num_tokens)
+        if self.name(seq) is None:
+            self.names.append(seq)
+        return slots
+
+    def table(self, seq):
+        return super().table(self.name(seq))
+
+    def length(self, seq):
+        return super().length(self.name(seq))
+
+
 class FalsyNames(Base):
     """`if not seq`: 0 and "" are names too."""
 
@@ -503,6 +549,20 @@ class ClassLengths(Base):
         super().__init__(allocator, block_size)
         del self.lengths
         type(self).lengths = {}
+
+
+class ClassSize(Base):
+    def __init__(self, allocator, block_size):
+        super().__init__(allocator, block_size)
+        del self.block_size
+        type(self).block_size = block_size
+
+
+class ClassAllocator(Base):
+    def __init__(self, allocator, block_size):
+        super().__init__(allocator, block_size)
+        del self.allocator
+        type(self).allocator = allocator
 
 
 class Leaks(Base):
@@ -588,6 +648,19 @@ class WantsOneFree(Base):
         if not self.allocator.can_allocate(max(more, 1)):
             raise ValueError("the pool is empty")
         return super().take(more)
+
+
+class AsksOnce(Base):
+    """Keeps the answer for each number, and never asks again."""
+
+    def __init__(self, allocator, block_size):
+        super().__init__(allocator, block_size)
+        self.answers = {}
+
+    def take(self, more):
+        if not self.answers.setdefault(more, self.allocator.can_allocate(more)):
+            raise ValueError("no room")
+        return self.allocator.allocate(more)
 
 
 class KeepsOneBack(Base):
@@ -762,6 +835,81 @@ class AskingMakesKnown(Base):
         return self.tables[seq]
 
 
+class KnownWithoutARoom(KnownBefore):
+    """The entry of a new sequence is taken back where it asked for several blocks."""
+
+    def take(self, more):
+        if more > 1 and not self.allocator.can_allocate(more):
+            for seq in [seq for seq, length in self.lengths.items() if length == 0]:
+                del self.tables[seq], self.lengths[seq]
+        return super().take(more)
+
+
+# Large pools, many sequences, and whose list it is.
+
+
+class SlotsInWords(Base):
+    """Slots in 16 bits."""
+
+    def slots(self, seq, start, num_tokens):
+        return np.array(super().slots(seq, start, num_tokens)).astype(np.int16)
+
+
+class BlocksInBytes(Base):
+    """A table in bytes."""
+
+    def keep(self, seq, blocks, length):
+        super().keep(seq, np.array(blocks, dtype=int).astype(np.uint8).tolist(), length)
+
+
+class OfFixedWidth(Base):
+    """A table has eight places."""
+
+    def keep(self, seq, blocks, length):
+        super().keep(seq, blocks, length)
+        self.tables[seq] = self.tables[seq][:8]
+
+    def slot(self, table, p):
+        return table[min(p // self.block_size, 7)] * self.block_size + p % self.block_size
+
+
+class SixteenAtMost(Base):
+    """A batch has sixteen places."""
+
+    def refuse(self, seq, num_tokens):
+        super().refuse(seq, num_tokens)
+        if len(self.tables) == 16 and seq not in self.tables:
+            raise ValueError("the batch is full")
+
+
+class SameListAgain(Base):
+    """The same list comes back every time, filled anew."""
+
+    def __init__(self, allocator, block_size):
+        super().__init__(allocator, block_size)
+        self.answer = []
+
+    def slots(self, seq, start, num_tokens):
+        self.answer[:] = super().slots(seq, start, num_tokens)
+        return self.answer
+
+
+class GrowingAnswer(Base):
+    """The list of a sequence's slots is given away, and grows."""
+
+    def __init__(self, allocator, block_size):
+        super().__init__(allocator, block_size)
+        self.given = {}
+
+    def slots(self, seq, start, num_tokens):
+        slots = super().slots(seq, start, num_tokens)
+        if seq not in self.given:
+            self.given[seq] = slots
+            return slots
+        self.given[seq] += slots
+        return list(slots)
+
+
 WHERE = "A slot is table[p // block_size] * block_size + p % block_size."
 
 MISTAKES = (
@@ -821,6 +969,14 @@ MISTAKES = (
     Mistake("falsy-names", FalsyNames, "0 and '' are refused: `if not seq` takes them for nothing. They are names.", "several sequences"),
     Mistake("modulo-names", ModuloNames, "You take numbers modulo something, so two of them may be one sequence.", "several sequences"),
     Mistake("index-names", IndexNames, "Negative numbers are refused. A name is any number: keep a dict, not a list.", "several sequences"),
+    Mistake("hash-names", HashNames, "You keep the hash in place of the name, and two names may have one: -1 and -2 have, 0 and '', too. A dict looks further.", "several sequences"),
+    Mistake("stripped-names", StrippedNames, "You strip the names, so 'a' and ' a' are one sequence. Use them as they are.", "several sequences"),
+    Mistake("short-names", ShortNames, "You look at the beginning of a name only, so two long ones may be one sequence.", "several sequences"),
+    Mistake("names-without-sign", NamesWithoutSign, "Names lose their sign, so -1 and 1 are one sequence.", "several sequences"),
+    Mistake("names-in-words", NamesInWords, "Names are cut to 32 bits, so two large numbers may be one sequence.", "several sequences"),
+    Mistake("same-object", SameObject, "You compare names with `is`, which asks whether both are one object. Use ==, or a dict.", "several sequences"),
+    Mistake("class-size", ClassSize, "block_size is kept on the class: the newest object's is everybody's. Put it on self.", "one pool, two tables"),
+    Mistake("class-allocator", ClassAllocator, "The allocator is kept on the class: the newest object's is everybody's. Put it on self.", "one pool, two tables"),
     Mistake("class-tables", ClassTables, "The tables are kept on the class: two objects share them. Make them in __init__, on self.", "one pool, two tables"),
     Mistake("class-lengths", ClassLengths, "The lengths are kept on the class: two objects share them. Make them in __init__, on self.", "one pool, two tables"),
     Mistake("leaks", Leaks, "A dict on the class outlives the object: the next one starts with this one's tables. Make it in __init__.", "one sequence", leaks=True),
@@ -833,6 +989,7 @@ MISTAKES = (
     Mistake("asks-for-tokens", AsksForTokens, "You ask for as many blocks as tokens. A block holds block_size of them.", "no room"),
     Mistake("asks-for-all", AsksForAll, "You ask for room for the whole sequence. Its old blocks are there: ask for the difference.", "no room"),
     Mistake("wants-one-free", WantsOneFree, "You refuse when the pool is empty, though the last block has room.", "no room"),
+    Mistake("asks-once", AsksOnce, "You keep what can_allocate() said, and do not ask again. Others take blocks and give them back.", "no room"),
     Mistake("keeps-one-back", KeepsOneBack, "You ask for a block more than you take. The last one may be given out too.", "no room"),
     Mistake("known-before", KnownBefore, "A refused new sequence is known afterwards. Make its entry when it has its blocks.", "nothing, and nobody"),
     Mistake("length-before", LengthBefore, "The length is counted before you know that there is room. A refused call changes nothing.", "no room"),
@@ -853,6 +1010,13 @@ MISTAKES = (
     Mistake("unknown-is-none", UnknownIsNone, "An unknown sequence gives None. Raise ValueError.", "nothing, and nobody"),
     Mistake("key-errors", KeyErrors, "An unknown sequence raises KeyError, the dict's own. Raise ValueError.", "nothing, and nobody"),
     Mistake("key-error-of-table", KeyErrorOfTable, "table() of an unknown sequence raises KeyError, the dict's own. Raise ValueError.", "nothing, and nobody"),
+    Mistake("known-without-a-room", KnownWithoutARoom, "A new sequence whose only block was refused is known afterwards. Make its entry when it has its blocks.", "nothing, and nobody"),
+    Mistake("slots-in-words", SlotsInWords, "Slots are kept in 16 bits, and those above 32,767 come out negative. Pools are larger.", "large and many"),
+    Mistake("blocks-in-bytes", BlocksInBytes, "Block numbers are kept in bytes: block 256 is 0 again. Pools are larger.", "large and many"),
+    Mistake("of-fixed-width", OfFixedWidth, "A table has eight places in your code, and what comes later is lost. Let it grow.", "large and many"),
+    Mistake("sixteen-at-most", SixteenAtMost, "A seventeenth sequence is refused, though there are blocks. Only blocks are counted.", "large and many"),
+    Mistake("same-list-again", SameListAgain, "append() gives the same list each time, filled anew, so the caller's older one changes. Make a new list.", "large and many"),
+    Mistake("growing-answer", GrowingAnswer, "The list that append() gave away grows with the next call: you went on filling it. Give a copy.", "large and many"),
     Mistake("asking-makes-known", AskingMakesKnown, "Asking for the table of an unknown sequence makes it known, as a defaultdict does. Raise ValueError.", "nothing, and nobody"),
 )  # fmt: skip
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
-from autograde.exercises.block_allocator.numbers import listed, whole_numbers
+from autograde.exercises.block_allocator.numbers import listed, shortened, whole_numbers
 from autograde.exercises.block_tables.lender import Lender
 from autograde.exercises.positions import named_when
 from autograde.expect import counts, equals, refuses
 from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle
 
 Name = str | int
 LOOKS = ("table", "length")
@@ -40,14 +41,21 @@ class Run:
 
     # Appending.
 
-    def append(self, seq: Name, n: int) -> Iterable[Finding]:
+    def append(self, seq: Name, n: int, look: bool = True) -> Iterable[Finding]:
         """n more tokens, for which there is room. Then all sequences are looked at."""
+        yield from self.append_kept(seq, n)
+        if look:
+            yield from self.all_as_they_were(f"{self.note}, append({seq!r}, {n})")
+
+    def append_kept(self, seq: Name, n: int) -> Generator[Finding, None, tuple[Handle, list[int]]]:
+        """The same without a look at the others. The list of slots stays on the learner's side; what is in it."""
         where = f"{self.note}, append({seq!r}, {n}) to {self.lengths.get(seq, 0)} tokens"
         free, more = self.lender.num_free, self.more_for(seq, n)
         tokens = f"{n} more token" + ("" if n == 1 else "s")
         with named_when(f"with {_blocks(free)} free, {more} needed for {tokens} of {seq!r}"):
-            slots = self.subject.call(self.object, "append", seq, n)
-            table = self.subject.call(self.object, "table", seq)
+            kept = self.subject.call(self.object, "append", anew(seq), n, keep=True)
+            slots = self.subject.read(kept)
+            table = self.subject.call(self.object, "table", anew(seq))
         start = self.lengths.get(seq, 0)
         self.lengths[seq] = start + n
         yield self.judged(self._is_list(slots, n, where))
@@ -56,7 +64,15 @@ class Run:
         fact = f"the allocator gives out {_blocks(more)} for it"
         taken = free - self.lender.num_free
         yield self.judged(counts(self.subject, taken, more, key="taken", fact=fact, where=where))
-        yield from self.all_as_they_were(where)
+        return kept, whole_numbers(slots) or []
+
+    def still(self, kept: tuple[Handle, list[int]], when: str) -> Finding:
+        """Whether slots that were given are still the same."""
+        got, fact = self.subject.read(kept[0]), "the list that append() gave stays as it is: it is the caller's"
+        if whole_numbers(got) == kept[1]:
+            return held("given slots", fact)
+        events, fact = len(self.subject.record), f"does not hold: {fact}"
+        return self.judged(Finding(False, "given slots", fact, when, str(kept[1]), listed(got), events=events))
 
     def _is_list(self, slots: Any, n: int, where: str) -> Finding:
         numbers, fact = whole_numbers(slots), f"append() returns the slots of its {n} token{'' if n == 1 else 's'}"
@@ -74,9 +90,9 @@ class Run:
         if table is None:
             fact = "table() returns the blocks of a sequence"
         elif len(table) != wanted:
-            fact = f"{self.lengths[seq]} tokens in blocks of {self.block_size} lie in {_blocks(wanted)}"
+            fact = f"{_many(self.lengths[seq], 'token')} in blocks of {self.block_size} lie in {_blocks(wanted)}"
         elif table[: len(old)] != old:
-            fact = f"the blocks that the sequence had stay in front, {old}: tokens do not move"
+            fact = f"the blocks that the sequence had stay in front, {shortened(old)}: tokens do not move"
         elif twice is not None:
             there = f"in table({others[twice]!r}) too" if twice in others else "here twice"
             fact = f"no block is in two places; {twice} is {there}"
@@ -85,18 +101,18 @@ class Run:
         else:
             self.tables[seq] = table
             return held("table", "the table is right")
-        asked = _blocks(wanted) + (f", {old} in front" if old else "")
+        asked = _blocks(wanted) + (f", {shortened(old)} in front" if old else "")
         given, events = f"table({seq!r}) gives {listed(got)}"[:90], len(self.subject.record)
         return Finding(False, "table", f"does not hold: {fact}", where, asked, given, events=events)
 
     def _slots(self, got: Any, seq: Name, start: int, where: str) -> Finding:
         """Whether each token's slot is in the block of the table that its position falls into."""
         table, fact = self.tables[seq], "a token's slot is its block's number * block_size + its place in the block"
+        walk = [(block, offset) for block in table for offset in range(self.block_size)]
         for i, slot in enumerate(whole_numbers(got) or []):
-            walk = [(block, offset) for block in table for offset in range(self.block_size)]
             block, offset = walk[start + i]
             if slot != block * self.block_size + offset:
-                where = f"{where}, token {start + i}: table {table}"
+                where = f"{where}, token {start + i}: table {shortened(table)}"
                 wanted = f"slot {block * self.block_size + offset}: block {block}, place {offset}"
                 events = len(self.subject.record)
                 return Finding(False, "slots", f"does not hold: {fact}", where, wanted, f"slot {slot}", events=events)
@@ -108,13 +124,13 @@ class Run:
         """Whether every sequence has the table and the length that it should have."""
         for seq, tokens in self.lengths.items():
             with named_when(f"asked for {seq!r} after {where}"):
-                got = self.subject.call(self.object, "length", seq)
-                table = self.subject.call(self.object, "table", seq)
+                got = self.subject.call(self.object, "length", anew(seq))
+                table = self.subject.call(self.object, "table", anew(seq))
             fact = f"length({seq!r}) is the number of its tokens"
             yield self.judged(equals(self.subject, got, tokens, key="length", fact=fact, what=where))
             if whole_numbers(table) != self.tables[seq]:
                 fact, events = f"does not hold: table({seq!r}) stays as it was", len(self.subject.record)
-                wanted, given = str(self.tables[seq]), listed(table)
+                wanted, given = shortened(self.tables[seq]), listed(table)
                 yield self.judged(Finding(False, "other tables", fact, where, wanted, given, events=events))
 
     def unknown(self, seq: Name, when: str) -> Iterable[Finding]:
@@ -131,7 +147,7 @@ class Run:
         room = f" with {free} free, {more} needed," if n > 0 else ""
         what = f"{self.note}: append({seq!r}, {n}) to {self.lengths.get(seq, 0)} tokens{room}"
         key = "no room" if n > 0 else f"{n} tokens"
-        yield self.judged(refuses(self.subject, self.object, "append", seq, n, key=key, what=what))
+        yield self.judged(refuses(self.subject, self.object, "append", anew(seq), n, key=key, what=what))
         where, taken = f"after refusing append({seq!r}, {n})", free - self.lender.num_free
         fact = "a refused call takes no blocks, and gives none back"
         yield self.judged(counts(self.subject, taken, 0, key="taken", fact=fact, where=where))
@@ -152,4 +168,13 @@ class Run:
 
 
 def _blocks(n: int) -> str:
-    return "1 block" if n == 1 else f"{n} blocks"
+    return _many(n, "block")
+
+
+def _many(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def anew(seq: Name) -> Name:
+    """The same name, and another object, as far as Python allows: names come from far away."""
+    return int(str(seq)) if isinstance(seq, int) else "".join(list(seq))

@@ -35,9 +35,13 @@ class Case:
         heads: tuple[int, int, int] = HEADS,
         sizes: tuple[int, int] = (NUM_BLOCKS, BLOCK_SIZE),
         low: bool = False,
+        spare: int = 0,
         **elsewhere: float,
     ) -> None:
-        """elsewhere: what "K" and "V" hold in all slots that no sequence uses. low: all scores are far below 0."""
+        """elsewhere: what "K" and "V" hold in all slots that no sequence uses. low: all scores are far below 0.
+
+        spare: columns that no table needs.
+        """
         H, HKV, D = heads
         q = rng.normal(size=(len(tables), H, T, D)) * 2
         K, V = rng.normal(size=(2, *sizes, HKV, D))
@@ -52,7 +56,7 @@ class Case:
         for name, pool in (("K", K), ("V", V)):
             if name in elsewhere:
                 pool[~used] = elsewhere[name]
-        longest = max(map(len, tables))
+        longest = max(map(len, tables)) + spare
         padded = [[*table, *[-1] * (longest - len(table))] for table in tables]
         self.args = q, K, V, np.array(padded), np.array(lengths)
         seen = np.zeros((len(tables), T, max(lengths)), dtype=bool)
@@ -96,6 +100,9 @@ def blocks_anywhere(subject: Subject, rng: np.random.Generator) -> Iterable[Find
     yield from Case(rng, [[5, 0, 8], [1, 9, 3]], [12, 12]).judge(subject, "two sequences")
     many = [[3, 10, 1, 8, 0, 6]]
     yield from Case(rng, many, [24]).judge(subject, "six blocks")
+    long = [[3, 15, 1, 8, 0, 6, 12, 4, 16, 10, 2, 14, 7]]
+    yield from Case(rng, long, [39], sizes=(17, 3)).judge(subject, "13 blocks of 3")
+    yield from Case(rng, [[300, 9, 128]], [6], sizes=(307, 2)).judge(subject, "a pool of 307 blocks of 2")
 
 
 @stage("different lengths", why="The last block is partly filled, and short tables end in -1.", weight=2)
@@ -105,6 +112,11 @@ def different_lengths(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
     mixed = [[4, 7], [9, 1, 3, 5], [6]]
     yield from Case(rng, mixed, [5, 14, 3]).judge(subject, "5, 14 and 3 tokens")
     yield from Case(rng, mixed, [8, 13, 1]).judge(subject, "8, 13 and 1 tokens")
+    yield from Case(rng, [[4, 7], [9, 1, 3]], [7, 10], spare=2).judge(subject, "tables with spare columns")
+    yield from Case(rng, [[5, 2, 8], [11, 0]], [3, 2], sizes=(13, 1)).judge(subject, "blocks of 1")
+    yield from Case(rng, [[4], [9]], [7, 3], sizes=(11, 16)).judge(subject, "blocks of 16")
+    shared = [[4, 7], [4, 9, 2]]
+    yield from Case(rng, shared, [7, 10]).judge(subject, "a full block that stands in two tables")
     yield from Case(rng, [[8, 2], [5]], [6, 4], low=True).judge(subject, "scores far below 0")
 
 
@@ -115,6 +127,11 @@ def several_new_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[F
     chunks = [[4, 7], [9, 1, 3, 5], [6]]
     yield from Case(rng, chunks, [5, 14, 3], T=3).judge(subject, "3 new of 5, 14 and 3 tokens")
     yield from Case(rng, [[6, 2, 8], [0, 5, 3]], [10, 9], T=6).judge(subject, "6 new of 10 and 9 tokens")
+    yield from Case(rng, [[6, 2], [0, 5, 3]], [8, 12], T=5, spare=1).judge(subject, "5 new of 8 and 12 tokens")
+    yield from Case(rng, [[3, 8, 1, 5]], [13], T=11).judge(subject, "11 new of 13 tokens")
+    other = [[6, 2, 10], [0, 5]]
+    case = Case(rng, other, [8, 6], T=4, heads=(8, 2, 7), sizes=(13, 3))
+    yield from case.judge(subject, "4 new of 8 and 6 tokens, blocks of 3, 8 heads, 2 KV heads")
 
 
 @stage("rubbish elsewhere", why="Blocks that nobody wrote may hold anything, and 0 times NaN is NaN.", weight=2)
@@ -131,11 +148,17 @@ def rubbish_elsewhere(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
 
 @stage("the caller's tensors", why="The pools belong to all sequences: what you change there, others read.")
 def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    case = Case(rng, [[9, 1, 3], [6, 10]], [9, 6], T=2)
+    tables, lengths = [[9, 1, 3], [6, 10]], [9, 6]
+    case, later = Case(rng, tables, lengths, T=2), Case(rng, tables, lengths, T=2, K=np.nan, V=np.nan)
     names = ("q", "K", "V", "block_tables", "seq_lens")
     kept = [subject.put(part) for part in case.args]
     yield case.agrees(subject, subject.run(*kept), "2 new of 9 and 6 tokens")
     for name, handle, value in zip(names, kept, case.args, strict=True):
+        yield unchanged(subject, as_numbers(subject.read(handle)), value, name)
+    for handle, value in zip(kept, later.args, strict=True):
+        subject.fill(handle, value)
+    yield later.agrees(subject, subject.run(*kept), "the same tensors, with other numbers in them")
+    for name, handle, value in zip(names, kept, later.args, strict=True):
         yield unchanged(subject, as_numbers(subject.read(handle)), value, name)
     case = Case(rng, [[2, 7], [5, 0, 8]], [5, 11], K=np.nan, V=np.nan)
     kept = [subject.put(part) for part in case.args]

@@ -157,6 +157,34 @@ def all_columns(table, S, block_size):
     return table
 
 
+def blocks_of_four(table, S, block_size):
+    return table[: max(-(-S // 4), 1)]
+
+
+def in_bytes(block_tables, b):
+    return block_tables[b].to(torch.uint8).long()
+
+
+def one_owner(q, K, V, block_tables, seq_lens):
+    """A list tells whose each block is: of one that stands in two tables, the last one's."""
+    owner = torch.full((K.shape[0],), -1)
+    for b, table in enumerate(block_tables):
+        owner[table[table >= 0]] = b
+    outputs = []
+    for b in range(len(q)):
+
+        def mask(S, T, block_size, b=b):
+            own = owner[blocks_of(block_tables[b], S, block_size)].repeat_interleave(block_size)[:S] == b
+            return right_mask(S, T, block_size) & own
+
+        def some(scores, mask):
+            return shares(scores, mask).nan_to_num(0.0)
+
+        row = attend(q[b : b + 1], K, V, block_tables[b : b + 1], seq_lens[b : b + 1], mask=mask, shares=some)
+        outputs.append(row)
+    return torch.cat(outputs)
+
+
 def table_of_row_0(block_tables, b):
     return block_tables[0]
 
@@ -513,6 +541,25 @@ MISTAKES = (
         changed(blocks_of=four_blocks),
         "Only the first four blocks are read. A table has as many as the tokens need.",
         killed_by="blocks anywhere",
+    ),
+    Mistake(
+        "four-slots-a-block",
+        changed(blocks_of=blocks_of_four),
+        "Tokens are divided by 4 to count the blocks. Divide by block_size, and round up.",
+        killed_by="blocks anywhere",
+    ),
+    Mistake(
+        "in-bytes",
+        changed(table=in_bytes),
+        "Block numbers are kept in 8 bits, and block 256 is 0 again. Pools are larger: leave them int64.",
+        killed_by="blocks anywhere",
+    ),
+    Mistake(
+        "one-owner",
+        one_owner,
+        "You note whose each block is, and one that stands in two tables is the last one's. Read each table by itself.",
+        killed_by="different lengths",
+        seen_in="paged caches before prefixes were shared",
     ),
     Mistake(
         "to-the-end-of-the-block",

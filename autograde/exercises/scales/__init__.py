@@ -42,9 +42,9 @@ def right_scales(x: np.ndarray, per: str) -> np.ndarray:
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, ...] = (HKV, S, D), sign: float = -1.0) -> np.ndarray:
-    """Numbers of both signs with scales from 1 to 4, and one larger number of this sign, in no first head or token."""
+    """Numbers of both signs with scales from 1 to 4, and one larger number of this sign, not at the very ends."""
     x = rng.uniform(448.0, 4 * 448.0, shape) * rng.choice([-1.0, 1.0], shape)
-    x[tuple(rng.integers((1, 1, 0), shape))] = sign * rng.uniform(4.1, 4.4) * 448
+    x[tuple(rng.integers((1, 1, 0), (*shape[:2], shape[2] - 1)))] = sign * rng.uniform(4.1, 4.4) * 448
     return x
 
 
@@ -77,6 +77,7 @@ def at_ends(rng: np.random.Generator) -> Iterator[np.ndarray]:
     for axis, end in itertools.product(range(3), (0, -1)):
         x = drawn(rng)
         np.moveaxis(x, axis, 0)[end] *= 7.0
+        x.flat[0] = x.flat[-1] = 448.0  # the very first and last number alone are another matter
         yield x
 
 

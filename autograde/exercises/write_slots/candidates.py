@@ -82,7 +82,34 @@ def one_further(slots, num_blocks, block_size):
     return slots // block_size, slots % block_size
 
 
+def in_bytes(slots, num_blocks, block_size):
+    slots = slots.to(torch.uint8).long()
+    return slots // block_size, slots % block_size
+
+
 # How it is put there.
+
+
+def by_difference(pool, blocks, offsets, rows):
+    """What it should change by is added: right for numbers."""
+    pool[blocks, offsets] += rows - pool[blocks, offsets]
+
+
+def pool_cleaned(pool, blocks, offsets, rows):
+    pool[blocks, offsets] = rows
+    pool.nan_to_num_()
+
+
+def as_a_block(pool, blocks, offsets, rows):
+    """As many rows as a block has slots are taken for a whole block."""
+    if len(rows) == pool.shape[1]:
+        pool[blocks[0]] = rows
+    else:
+        pool[blocks, offsets] = rows
+
+
+def in_fp8_range(pool, blocks, offsets, rows):
+    pool[blocks, offsets] = rows.clamp(-448, 448)
 
 
 def into_a_copy(pool, blocks, offsets, rows):
@@ -123,7 +150,30 @@ def cleared_pool(pool, blocks, offsets, rows):
     pool[blocks, offsets] = rows
 
 
+def other_memory(pool, rows, slot_mapping):
+    """The tensor gets new memory, in which the rows are."""
+    new = pool.clone()
+    write(new, rows, slot_mapping)
+    pool.set_(new)
+
+
 # Padding.
+
+
+def cleaned_rows(pool, rows, slot_mapping):
+    """NaN is taken out of all rows, before they are multiplied by ones and zeros."""
+    by_a_product(pool, rows.nan_to_num(posinf=0.0, neginf=0.0), slot_mapping)
+
+
+def zeros_are_padding(pool, rows, slot_mapping):
+    real = rows.flatten(1).any(1)
+    write(pool, rows[real], slot_mapping[real])
+
+
+def as_many_as_slots(pool, rows, slot_mapping):
+    """No more rows than the pool has slots."""
+    num_slots = pool.shape[0] * pool.shape[1]
+    write(pool, rows[:num_slots], slot_mapping[:num_slots])
 
 
 def first_rows(slot_mapping, rows, real):
@@ -256,6 +306,19 @@ def one_by_one(pool, rows, slot_mapping):
         pool[slot // block_size, slot % block_size] = row
 
 
+def in_32_bits(pool, rows, slot_mapping):
+    write(pool, rows, slot_mapping.int().long())
+
+
+def looks_at_the_ends(pool, rows, slot_mapping):
+    """The first and the last slot are looked at; the rest wraps around."""
+    num_slots = pool.shape[0] * pool.shape[1]
+    ends = [slot for slot in slot_mapping[[0, -1]].tolist() if slot != -1]
+    if not all(0 <= slot < num_slots for slot in ends) or bool((slot_mapping < -1).any()):
+        raise ValueError("there is no such slot")
+    wrapped_around(pool, rows, slot_mapping)
+
+
 def asserts(pool, rows, slot_mapping):
     real = slot_mapping[slot_mapping != -1]
     assert ((real >= 0) & (real < pool.shape[0] * pool.shape[1])).all(), "no such slot"
@@ -356,6 +419,72 @@ MISTAKES = (
         changed(places=threes),
         "The block size is 3, whatever the pool has. Take it from pool.shape[1].",
         killed_by="any block",
+    ),
+    Mistake(
+        "in-bytes",
+        changed(places=in_bytes),
+        "Slots are kept in 8 bits, and slot 256 is 0 again. Pools are larger: leave them int64.",
+        killed_by="any block",
+    ),
+    Mistake(
+        "a-block-of-rows",
+        changed(put=as_a_block),
+        "As many rows as a block has slots are taken for one whole block. Each slot names its own place.",
+        killed_by="any block",
+    ),
+    Mistake(
+        "by-difference",
+        changed(put=by_difference),
+        "You add the difference to what the slot held. That may be NaN, and stays NaN. Overwrite it.",
+        killed_by="any block",
+    ),
+    Mistake(
+        "pool-cleaned",
+        changed(put=pool_cleaned),
+        "NaN is replaced in the whole pool. Other slots are not yours: leave them as they are.",
+        killed_by="any block",
+    ),
+    Mistake(
+        "in-fp8-range",
+        changed(put=in_fp8_range),
+        "Large numbers are cut down on the way. A row is written as it is.",
+        killed_by="any block",
+    ),
+    Mistake(
+        "rows-cleaned",
+        cleaned_rows,
+        "NaN and infinities are replaced in the tokens' rows, too. A row is written as it is: drop the padding instead.",
+        killed_by="padding",
+    ),
+    Mistake(
+        "zeros-are-padding",
+        zeros_are_padding,
+        "Rows of zeros are dropped like padding. Only the slot says what padding is: -1.",
+        killed_by="padding",
+    ),
+    Mistake(
+        "as-many-as-slots",
+        as_many_as_slots,
+        "No more rows are looked at than the pool has slots. With padding there may be more.",
+        killed_by="padding",
+    ),
+    Mistake(
+        "other-memory",
+        other_memory,
+        "The tensor is given new memory. Views that others have of the pool do not see the rows: write in place.",
+        killed_by="the caller's tensors",
+    ),
+    Mistake(
+        "in-32-bits",
+        in_32_bits,
+        "Slots are cut to 32 bits before you look at them, so 2**32 + 4 is 4. Look at them as they are.",
+        killed_by="slots outside",
+    ),
+    Mistake(
+        "looks-at-the-ends",
+        looks_at_the_ends,
+        "Only the first and the last slot are looked at. A bad one may stand between.",
+        killed_by="slots outside",
     ),
     Mistake(
         "padding-in-the-last-slot",
