@@ -552,7 +552,7 @@ def time_generation(device, warm_up, repeats):
 # program) in `kvlib/gpu/kernel.py` follows lesson 06's block table and turns FP8 into floats where it multiplies them.
 # Nothing here is graded. What is this machine, and how will it attend?
 
-# %%
+# %% tags=["nbval-ignore-output"]
 from kvlib.gpu.capability import choose, detect
 
 machine = detect()
@@ -565,7 +565,7 @@ for reason in choice.why:
 # *Your guess:* how many times smaller is the FP8 cache, scales included? How many times faster is a step? The next cell
 # first compares this machine's way with float64, then measures.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 from kvlib.gpu.lab import laboratory, table
 
 rows = laboratory()
