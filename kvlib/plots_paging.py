@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS = (("append", "A", 5), ("append", "B", 3), ("append", "A", 4), ("append", "B", 1), ("append", "A", 4))
+STEPS = (("append", "A", 5), ("append", "B", 3), ("append", "A", 4), ("append", "A", 4), ("fork", "A", "C"))
+STEPS += (("append", "C", 1), ("append", "A", 1), ("free", "B"), ("append", "C", 7), ("append", "A", 9))
 FACES = (PALE, "#FBE3C0", "#DDEFE3", "#EEDDEC", "#E6E6E6")  # one for each sequence; its letter says the same
 
 

@@ -468,6 +468,13 @@ class SharedTables:
 # %% [markdown] hints="6.6"
 #
 
+# %%
+from kvlib import shared_tables
+from kvlib.widgets import explore_blocks
+
+Tables = mine_or("6.6", shared_tables.SharedTables)
+explore_blocks(lambda: Tables(8, 4))  # 8 blocks of 4; hatched slots are taken and empty
+
 # %% [markdown]
 # ## Shared without being asked
 #

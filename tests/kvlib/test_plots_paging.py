@@ -54,11 +54,10 @@ def test_the_picture_has_every_token_and_the_counts():
 
 
 def test_a_film_drives_the_readers_own_tables():
-    steps = (*STEPS, ("fork", "A", "C"), ("append", "C", 2), ("free", "B"))
-    frames = film_blocks(lambda: SharedTables(8, 4), steps)
-    assert len(frames) == len(steps)
-    assert {seq: length for seq, (_, length) in frames[4].tables.items()} == {"A": 13, "B": 4}
-    assert frames[-1].tables.keys() == {"A", "C"}
+    frames = film_blocks(lambda: SharedTables(8, 4), STEPS)
+    assert len(frames) == len(STEPS)
+    assert {seq: length for seq, (_, length) in frames[3].tables.items()} == {"A": 13, "B": 3}
+    assert frames[-1].tables.keys() == {"A", "C"} and "refused" in frames[-1].title
     last_a, last_c = (frames[-1].tables[seq][0] for seq in "AC")
     assert last_a[:3] == last_c[:3] and last_a[3] != last_c[3]
 
@@ -85,3 +84,15 @@ def test_utilisation_has_each_layouts_share_in_words_and_numbers():
     lines = figure.axes[0].lines
     assert [list(line.get_ydata()) for line in lines] == [[32, 16], [10, 6], [12, 8]]
     assert len({line.get_linestyle() for line in lines}) == 3  # told apart without colour
+
+
+def test_the_explorer_steps_through_the_readers_own_tables():
+    pytest.importorskip("ipywidgets")
+    from kvlib.widgets import explore_blocks
+
+    box = explore_blocks(lambda: SharedTables(8, 4))
+    slider, picture = box.children
+    assert (slider.min, slider.max) == (1, len(STEPS))
+    assert "A gets 5 more" in picture.value and "block 7" not in picture.value
+    slider.value = len(STEPS)
+    assert "refused" in picture.value
