@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +69,9 @@ def _on_all_cores(ids: list[str]) -> Iterator[Rows]:
     if len(ids) == 1:
         yield judge_exercise(ids[0])
         return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         yield from pool.map(judge_exercise, ids)
 
