@@ -89,8 +89,6 @@ def _parts(item: Any) -> list[Any]:
         return [item.__self__]
     parts = list(vars(item).values()) if hasattr(item, "__dict__") else []
     for kind in type(item).__mro__:
-        if kind.__module__.partition(".")[0] not in ("builtins", "collections", "torch", "numpy"):
-            parts += [value for name, value in vars(kind).items() if name[:2] != "__" and name != "_abc_impl"]
         names = vars(kind).get("__slots__", ())
         parts += [getattr(item, name, None) for name in ([names] if isinstance(names, str) else names)]
     if isinstance(item, (list, tuple, set, frozenset)) or type(item).__name__ == "deque":
