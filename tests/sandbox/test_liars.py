@@ -72,6 +72,8 @@ def matters(request: dict, reply: dict) -> bool:
     """Whether the text of the exercise says what this must give back: not so where right work gives back nothing."""
     if request["op"] in ("len", "get", "read", "largest", "storage"):
         return True
+    if request["name"] == "append" and not request["tensors"] and isinstance(request["args"][-1], np.ndarray):
+        return False  # of lesson 02: nobody looks at what it gives back
     return request["op"] in ("run", "call") and not request["keep"] and reply.get("value", 0) is not None
 
 
