@@ -308,7 +308,8 @@ def test_the_truth_in_other_words(exercise) -> None:
         is_told = lambda request, reply: "value" in reply and request["op"] != "read"  # noqa: E731
         return lambda request, reply: {**reply, "value": of(reply["value"])} if is_told(request, reply) else reply
 
-    changes = [np.asfortranarray, lambda x: x + 1e-13]
+    tiny = exercise.name in ("scales", "QuantisedCache", "IntQuantiser")  # a scale of 1e-30 must be right too
+    changes = [np.asfortranarray, (lambda x: x * (1 + 1e-13)) if tiny else (lambda x: x + 1e-13)]
     changes += [] if exercise.tensors else [np.ndarray.tolist]
     changes += [] if exercise.name == "GQACache" else [lambda x: x.astype("f4")]  # its rows keep their dtype
     for change in changes + ([] if exact else [lambda x: x[None], lambda x: x[..., None]]):

@@ -153,7 +153,8 @@ def the_weights_stay(subject: Subject, rng: np.random.Generator) -> Iterable[Fin
 def _stay(subject: Subject, kept: Mapping[str, Handle], weights: Mapping[str, np.ndarray]) -> Iterable[Finding]:
     """Whether the caller's tensors are as they were."""
     for name, handle in kept.items():
-        same = np.array_equal(np.asarray(subject.read(handle)), weights[name])
+        got = subject.read(handle)
+        same = isinstance(got, np.ndarray) and np.array_equal(got, weights[name])
         fact = f'the tensor "{name}" that was passed in is as it was'
         events = len(subject.record)
         yield held("stays", fact) if same else Finding(False, "stays", f"does not hold: {fact}", events=events)
