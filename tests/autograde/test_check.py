@@ -15,6 +15,8 @@ from autograde.exercises import load
 from kvlib.attention import attend
 from kvlib.toy import ToyCache as Right
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 @pytest.mark.parametrize(
     ("asked", "said"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -17,6 +16,8 @@ from autograde.matrix import FILE, SEEDS
 EXERCISES = list(load().values())
 WRITTEN = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else []
 OUT_OF_DATE = f"{FILE.name} is out of date: run `python -m autograde matrix`"
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # One test judges all work on one exercise for one seed: what each mistake does with a seed is then worked out once, and
 # serves the diagnosis of all others.
@@ -46,20 +47,6 @@ def remembering(oracle):
         return answers[key].copy()
 
     return asked
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tests run beside each other; threads of one would wait for those of another, five times as long."""
-    if find_spec("torch") is None:
-        yield
-        return
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -25,6 +25,7 @@ from autograde.value import Handle, Lent, Opaque
 from tests.sandbox.trees import FUZZ, trees
 
 SEED = "lies"
+pytestmark = pytest.mark.usefixtures("one_thread")
 each_exercise = pytest.mark.parametrize("exercise", load().values(), ids=lambda exercise: exercise.id)
 Change = Callable[[dict, dict], Any]
 

@@ -36,6 +36,18 @@ def test_what_the_new_tokens_may_see_comes_back_once(window, chunks):
         start = end
 
 
+def test_token_i_lives_in_slot_i_mod_window(facts):
+    fact = facts["G4"]
+    K, V = tokens(fact["tokens"])
+    cache = RingCache(fact["window"], B, HKV, D, torch.float64)
+    slots = []
+    for i in range(fact["tokens"]):
+        cache.append(K[:, :, i : i + 1], V[:, :, i : i + 1])
+        slots += (cache.positions == i).nonzero().flatten().tolist()
+        np.testing.assert_array_equal(cache.buffer[0, :, :, slots[-1]], K[:, :, i])
+    assert slots == fact["slots"]
+
+
 def test_memory_is_that_of_the_window_from_the_first_token_on():
     K, V = tokens(40)
     cache = RingCache(4, B, HKV, D, torch.float64)
