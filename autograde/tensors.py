@@ -1,5 +1,7 @@
 """What the learner's side knows of torch: it makes tensors of what is sent, and measures what the work holds and makes.
 
+Of `kvlib.tiles`, too: where an exercise is about a kernel, it makes tiles and pointers, and counts what is read.
+
 torch is imported when it is first needed. The numbers that come from here are the learner's process's own word: they
 tell a careless copy, not a forger.
 """
@@ -7,27 +9,31 @@ tell a careless copy, not a forger.
 from __future__ import annotations
 
 import contextlib
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 MAX_LOOKED_AT = 100_000  # objects, in search of memory
+TILES = "tiles"  # a mode: arrays arrive as tiles of `kvlib.tiles`, and what `pointer` makes as pointers
 FEW = 2  # floats in a list or tuple: settings, not rows
 BEYOND = 464.0  # half a step above 448, the largest number of float8_e4m3fn: up to here a cast rounds down to it
 
 
-@cache
-def prepare() -> None:
-    """Import torch, so that this does not count as the work's time.
+def prepare(tensors: bool | str) -> None:
+    """Import what an exercise of this mode needs, so that this does not count as the work's time.
 
     It comes before memory is poisoned, which knows torch only where it is imported. No torch is no error yet.
     """
-    with contextlib.suppress(ImportError):
-        import torch  # noqa: F401
+    if tensors == TILES:
+        import kvlib.tiles  # noqa: F401
+    elif tensors:
+        with contextlib.suppress(ImportError):
+            import torch  # noqa: F401
 
 
 def to_tensor(array: np.ndarray) -> Any:
@@ -35,6 +41,39 @@ def to_tensor(array: np.ndarray) -> Any:
     import torch
 
     return torch.tensor(array)
+
+
+def pointer(array: np.ndarray, name: str, start: int = 0) -> dict[str, Any]:
+    """What the trusted side sends so that a pointer arrives: to `start` numbers of no interest, then these."""
+    return {"pointer": array, "name": name, "start": start}
+
+
+def is_pointer(tree: Any) -> bool:
+    """Whether this is what `pointer` makes."""
+    return type(tree) is dict and tree.keys() == {"pointer", "name", "start"}
+
+
+def to_tile(tree: Any) -> Any:
+    """The tile that an array becomes, the pointer that a dict of `pointer` becomes, or None."""
+    from kvlib.tiles import pointer_to, tile
+
+    if is_pointer(tree):
+        return pointer_to(tree["pointer"], tree["name"], tree["start"])
+    return tile(tree) if type(tree) is np.ndarray else None
+
+
+def from_tile(value: Any) -> np.ndarray | None:
+    """The numbers of a tile; None for anything else."""
+    module = sys.modules.get("kvlib.tiles")
+    return module.numbers(value) if module is not None and isinstance(value, module.Tile) else None
+
+
+def numbers_read(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """[result, numbers]: what a function of tiles gives, and how many numbers it has read through its pointers."""
+    from kvlib.tiles import read_through
+
+    result = function(*args, **kwargs)
+    return [result, sum(map(read_through, args))]
 
 
 def named_dtype(text: str) -> Any:

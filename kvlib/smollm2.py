@@ -100,7 +100,10 @@ def half_split(weight: torch.Tensor, head_dim: int) -> torch.Tensor:
     """Rows of q or k (heads * D, width) in the order that `kvlib.rope` pairs them in: i with i + D/2.
 
     The file keeps them for pairs of neighbours. Taken as they are, they give fluent nonsense.
+    Raises ValueError for an odd head_dim, and for rows that it does not divide.
     """
+    if head_dim < 2 or head_dim % 2 or weight.shape[0] % head_dim:
+        raise ValueError(f"{weight.shape[0]} rows do not make heads of {head_dim} rows, an even number")
     pairs = weight.reshape(-1, head_dim // 2, 2, weight.shape[1])  # (heads, D/2, 2, width)
     return pairs.transpose(1, 2).reshape(weight.shape)  # (heads * D, width)
 
@@ -126,6 +129,11 @@ def load_tokenizer() -> Any:
 def sample_text() -> str:
     """A page of plain English, written for this course: something to read for a model."""
     return (Path(__file__).parent / "data" / "sample.txt").read_text(encoding="utf-8")
+
+
+def long_sample_text() -> str:
+    """A story of some 1,200 tokens, written for this course: long enough for windows to matter."""
+    return (Path(__file__).parent / "data" / "long_sample.txt").read_text(encoding="utf-8")
 
 
 def _tensor(file: GGUF, name: str) -> torch.Tensor:

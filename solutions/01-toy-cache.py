@@ -201,6 +201,20 @@ for prompt, new in ((1, 4), (64, 16), (64, 128), (64, 1024)):
 plots.draw_growth(prompt=64)
 
 # %% [markdown]
+# And a position costs more the later it comes, because it meets more keys. Multiplications in one attention layer of width
+# 64, and how they grow when the text gets twice as long:
+
+# %%
+print("tokens       without a cache         with one")
+for tokens in (1024, 2048, 4096, 8192):
+    both = counts.multiplications(tokens, 64)
+    grown = [later / sooner for later, sooner in zip(counts.multiplications(2 * tokens, 64), both)]
+    print(f"{tokens:>6,} {both[0]:>17,} x {grown[0]:.1f} {both[1]:>13,} x {grown[1]:.1f}")
+
+# %% [markdown]
+# Twice as long is eight times the work without a cache, and four times with one. A cube against a square.
+
+# %% [markdown]
 # ## Build it
 #
 # Now write the cache. A token comes in, one output goes out, and the cache remembers. The check hands your class its own

@@ -22,7 +22,7 @@ def needs_torch(value: Any) -> bool:
         value = load()[value]
     if isinstance(value, Lesson):
         return any(needs_torch(exercise) for exercise in value.exercises)
-    return isinstance(value, Exercise) and (value.tensors or isinstance(value.reference, Later))
+    return isinstance(value, Exercise) and (value.tensors not in (False, "tiles") or isinstance(value.reference, Later))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -50,3 +50,10 @@ def test_what_kwon_measured():
     assert f"{held['lowest']} to {held['highest']}% of the memory reserved for caches held tokens" in text
     assert f"this never cost more than {FACTS['H4']['most']}% of the time that swapping" in text
     assert f"blocks of {FACTS['H2']['vllm_default_block_size']}, vLLM's default" in text
+
+
+def test_what_a_latent_saves():
+    text = " ".join((ROOT / "solutions/08-mla-and-sharing.py").read_text(encoding="utf-8").replace("\n#", " ").split())
+    fewer, mla = FACTS["D15.fewer"], FACTS["D15.mla"]
+    assert f"{fewer['percent']}%" in text and f"save {fewer['at_16_bit']}%" in text
+    assert f"{mla['mha_elements']:,} numbers" in text

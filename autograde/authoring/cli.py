@@ -1,4 +1,4 @@
-"""`python -m autograde lessons build` and `lessons check`."""
+"""`python -m autograde lessons build`, `lessons check` and `lessons map`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from autograde.authoring.course import REPOSITORY, Course, LessonError
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
     """Add `lessons` and what it can do. Each command leaves a function `run(arguments) -> exit status`."""
-    lessons = subparsers.add_parser("lessons", help="build the lessons' notebooks, or check them")
-    commands = lessons.add_subparsers(dest="lessons_command", required=True, metavar="build|check")
+    lessons = subparsers.add_parser("lessons", help="build the lessons' notebooks, check them, or map their facts")
+    commands = lessons.add_subparsers(dest="lessons_command", required=True, metavar="build|check|map")
     build = commands.add_parser("build", help="build the notebooks that are out of date")
     build.add_argument("lesson", nargs="*", help="a lesson's number or slug (all of them when left out)")
     build.add_argument("--force", action="store_true", help="build what is up to date as well")
     build.set_defaults(run=run_build)
     check = commands.add_parser("check", help="run every gate on the lessons as they are on disk")
     check.set_defaults(run=run_check)
-    for command in (build, check):
+    the_map = commands.add_parser("map", help="write docs/map.md, the map of the course's facts, from tests/data")
+    the_map.set_defaults(run=run_map)
+    for command in (build, check, the_map):
         command.add_argument("--root", type=Path, default=REPOSITORY, help="the course's folder")
 
 
@@ -48,3 +50,13 @@ def run_check(arguments: argparse.Namespace) -> int:
                 print(f"  {problem}")
             seen.add(problem)
     return 1 if seen else 0
+
+
+def run_map(arguments: argparse.Namespace) -> int:
+    """Write the map of the course's facts."""
+    from autograde.authoring.facts_map import PAGE, page
+
+    root = arguments.root.resolve()
+    (root / PAGE).write_text(page(root), encoding="utf-8")
+    print(f"wrote {PAGE}")
+    return 0

@@ -54,11 +54,39 @@ MODULES = {
     "7.5": "error_budget",
     "7.6": "rescale",
     "7.7": "time_generation",
+    "8.1": "explicit_attend",
+    "8.2": "absorbed_attend",
+    "8.3": "latent_cache",
+    "8.4": "shared_layers",
+    "8.5": "compare_results",
+    "9.1": "sink_cache",
+    "9.2": "move_keys",
+    "9.3": "heavy_hitters",
+    "9.4": "reusable",
+    "9.5": "adapter_cache",
+    "10.1": "half_split",
+    "10.2": "cache_layer",
+    "10.3": "compare_runs",
+    "10.4": "chat_session",
+    "11.1": "online_attend",
+    "11.2": "partial_attend",
+    "11.3": "merge_parts",
+    "11.4": "attend_tiles",
+    "12.1": "stream",
+    "12.2": "plan_step",
+    "12.3": "run_server",
 }
 
 
 @cache
 def load() -> dict[str, Exercise]:
     """Every exercise by its id, in teaching order."""
-    exercises = [import_module(f"autograde.exercises.{module}").EXERCISE for module in MODULES.values()]
+    exercises = []
+    for module in MODULES.values():  # WORK IN PROGRESS
+        try:
+            exercises.append(import_module(f"autograde.exercises.{module}").EXERCISE)
+        except Exception as error:
+            import sys
+
+            print(f"left out: {module}: {error!r}", file=sys.stderr)
     return {exercise.id: exercise for exercise in exercises}

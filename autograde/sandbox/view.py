@@ -24,9 +24,14 @@ LEARNERS_SIDE = (
 PICTURES = (  # drawing takes longer than all else, and nobody would see them
     "kvlib.plots",
     "kvlib.plots_cache",
+    "kvlib.plots_forgetting",
     "kvlib.plots_fp8",
+    "kvlib.plots_kernel",
     "kvlib.plots_mask",
+    "kvlib.plots_mla",
     "kvlib.plots_paging",
+    "kvlib.plots_real_model",
+    "kvlib.plots_server",
     "kvlib.plots_sizing",
     "kvlib.widgets",
 )
@@ -65,7 +70,8 @@ def make_view(folder: Path, lesson: Lesson) -> None:
         shutil.copyfile(PACKAGE / name, target)
     shutil.copyfile(PACKAGE / "sandbox" / "stand_in.py", folder / "autograde" / "__init__.py")
     kvlib = PACKAGE.parent / "kvlib"
-    for path in sorted([*kvlib.rglob("*.py"), *(kvlib / "data").rglob("*.json"), *(kvlib / "data").rglob("*.txt")]):
+    data = [path for kind in ("json", "txt", "npz") for path in (kvlib / "data").rglob(f"*.{kind}")]
+    for path in sorted([*kvlib.rglob("*.py"), *data]):
         target = folder / "kvlib" / path.relative_to(kvlib)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

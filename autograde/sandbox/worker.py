@@ -118,8 +118,7 @@ class Worker:
     def ask(self, message: dict) -> dict:
         """Carry out one request of a stage."""
         printed = Counter()
-        if message["request"]["tensors"]:
-            prepare()
+        prepare(message["request"]["tensors"])
         try:
             with quiet(printed), poisoned_memory(), time_limit(message["seconds"], may_trace=is_learners):
                 reply = self.host.handle(message["request"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvlib import counts
 from kvlib.counters import Projection
-from kvlib.counts import count_positions, count_rows
+from kvlib.counts import count_positions, count_rows, moved_per_multiplication, multiplications
 
 
 def test_rows_of_four_tokens(facts):
@@ -61,7 +61,7 @@ def test_counts_are_plain_ints():
 
 def test_the_examples_in_the_docstrings():
     assert doctest.testmod(counts).failed == 0
-    assert doctest.testmod(counts).attempted == 2
+    assert doctest.testmod(counts).attempted == 3
 
 
 def test_a_projection_multiplies_and_counts(rng):
@@ -81,3 +81,57 @@ def test_a_projection_counts_nothing_that_it_refuses(shape):
     with pytest.raises(ValueError, match=r"takes \(3,\) or \(rows, 3\), got \("):
         project(np.ones(shape))
     assert project.rows == 0
+
+
+@pytest.mark.parametrize(("tokens", "width"), [(1, 1), (2, 3), (7, 5), (11, 2)])
+def test_multiplications_are_what_walking_through_gives(tokens, width):
+    uncached = cached = 0
+    for held in range(1, tokens + 1):
+        for row in range(held):
+            work = 4 * width * width + 2 * held * width  # four matrices; a score and a share for each key
+            uncached += work
+            cached += work if row == held - 1 else 0
+    assert multiplications(tokens, width) == (uncached, cached)
+
+
+def test_a_generation_grows_with_the_cube_or_with_the_square(facts):
+    powers = facts["A3.growth"]
+
+    def growth(tokens, width):  # of both counts, when one more doubling comes
+        pairs = zip(multiplications(2 * tokens, width), multiplications(tokens, width), strict=True)
+        return [np.log2(later / sooner) for later, sooner in pairs]
+
+    np.testing.assert_allclose(growth(1 << 20, 8), [powers["uncached"]["n"], powers["cached"]["n"]], atol=0.01)
+    np.testing.assert_allclose(
+        growth(1 << 10, 1 << 24), [powers["uncached"]["n_wide"], powers["cached"]["n_wide"]], atol=0.01
+    )
+
+
+def test_batching_takes_down_one_part_of_the_traffic_only(facts):
+    """n/d + 1/b: with many sequences the first part is left, and sharing keys and values divides it."""
+    heads = facts["A3.traffic"]["heads"]
+    width, tokens = 1 << 14, 1 << 7
+    alone = moved_per_multiplication(1, width, 1)
+    assert alone == pytest.approx(1, rel=0.01)
+    assert moved_per_multiplication(1, width, 8) == pytest.approx(1 / 8, rel=0.01)
+    crowd = 1 << 40
+    left = [
+        moved_per_multiplication(n, width, crowd) - moved_per_multiplication(1, width, crowd)
+        for n in (tokens, 2 * tokens)
+    ]
+    assert left[1] / left[0] == pytest.approx(2, rel=0.02)  # straight with n
+    wide = [moved_per_multiplication(4096, w, crowd) for w in (1 << 20, 1 << 21)]
+    assert wide[0] / wide[1] == pytest.approx(2, rel=0.02)  # and with 1 / d
+    shared = moved_per_multiplication(1 << 12, 1 << 20, crowd, heads) - moved_per_multiplication(
+        1, 1 << 20, crowd, heads
+    )
+    whole = moved_per_multiplication(1 << 12, 1 << 20, crowd) - moved_per_multiplication(1, 1 << 20, crowd)
+    assert whole / shared == pytest.approx(heads * (1 + 1 / heads) / 2, rel=0.02)  # its own matrices are narrower too
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True])
+def test_senseless_counts_of_work_are_refused_by_name(bad):
+    with pytest.raises(ValueError, match=f"width must be a whole number of at least 1, got {bad}"):
+        multiplications(3, bad)
+    with pytest.raises(ValueError, match=f"kv_share must be a whole number of at least 1, got {bad}"):
+        moved_per_multiplication(3, 5, 7, bad)

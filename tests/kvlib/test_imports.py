@@ -20,6 +20,7 @@ if importlib.util.find_spec("triton") is None:
     MODULES.remove("kvlib.gpu.kernel")  # the only one that needs it
 # The modules of the lessons before PyTorch.
 FIRST = [f"kvlib.{name}" for name in ("attention", "counters", "counts", "decoder", "machine", "numpy_cache", "plots")]
+FIRST += ["kvlib.tiles", "kvlib.tile_values", "kvlib.attend_tiles", "kvlib.online_softmax", "kvlib.split_attend"]
 FIRST += ["kvlib.recompute", "kvlib.toy", "kvlib.widgets", "kvlib.cli", "kvlib.figure"]
 FIRST += [name for name in MODULES if name.startswith(("kvlib.sizing", "kvlib.plots"))]
 

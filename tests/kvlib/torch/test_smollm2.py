@@ -121,3 +121,9 @@ def test_rows_left_in_the_files_order_give_another_model(model, monkeypatch):
     caches = [GQACache(30, 1, 3, 6, 64) for _ in range(2)]
     right, other = (forward(one, cache, tokens) for one, cache in zip((model, wrong), caches, strict=True))
     assert (right - other).abs().max() > 1
+
+
+@pytest.mark.parametrize(("rows", "head_dim"), [(14, 6), (15, 5), (4, 0)])
+def test_rows_that_make_no_heads_are_refused(rows, head_dim):
+    with pytest.raises(ValueError, match=f"{rows} rows do not make heads of {head_dim} rows"):
+        smollm2.half_split(torch.zeros(rows, 3), head_dim)

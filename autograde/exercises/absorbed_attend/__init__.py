@@ -1,0 +1,82 @@
+"""Exercise 8.2: attention over latents, with the matrices on the query's side and behind the mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from autograde.exercise import Exercise, stage
+from autograde.exercises.absorbed_attend.candidates import MISTAKES, VARIANTS
+from autograde.exercises.mla_cases import Dims, as_views, ask, low_scores, measure, random_case, unchanged
+from autograde.finding import Finding
+from autograde.lazy import Later
+from autograde.subject import Subject
+
+MANY = Dims(
+    H=6, Dn=11, Dr=4, Dv=7, R=13
+)  # H * Dv is well above R + Dr: what heads share is small against what they need
+FEW = Dims(H=5, Dn=9, Dr=2, Dv=12, R=8)
+
+
+@stage("one new token", why="The same numbers as with keys and values: the matrices only change places.")
+def one_new_token(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    other = Dims(H=5, Dn=3, Dr=8, Dv=2, R=7)
+    cases = [("a single token", random_case(rng, 1, 1)), ("the newest of 11", random_case(rng, 1, 11))]
+    yield from ask(subject, [*cases, ("the newest of 6, other sizes", random_case(rng, 1, 6, other, B=3))])
+
+
+@stage("several new tokens", why="A chunk too: query t stands at S - T + t, and sees nothing that comes later.")
+def several_new_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    other = Dims(H=2, Dn=11, Dr=6, Dv=3, R=8)
+    cases = [("a prompt", random_case(rng, 7, 7)), ("a chunk", random_case(rng, 3, 11))]
+    yield from ask(subject, [*cases, ("a chunk, other sizes", random_case(rng, 6, 8, other))])
+
+
+@stage("nothing for each head", weight=4, why="Every key made for every token and head costs what the latent saves.")
+def nothing_for_each_head(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    cases = [("the newest of 67", random_case(rng, 1, 67, MANY))]
+    cases += [("the newest of 61, other sizes", random_case(rng, 1, 61, FEW, B=3))]
+    yield from measure(subject, [*cases, ("two new of 67", random_case(rng, 2, 67, MANY))])
+
+
+@stage("other sizes", why="One sequence, one head, narrow latents, small scores, float32: the same lines serve all.")
+def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    cases = [("scores near -768, one query", low_scores(rng, 1, 11)), ("scores near -768", low_scores(rng, 3, 11))]
+    narrow = Dims(H=1, Dn=9, Dr=2, Dv=6, R=4)
+    cases += [("one sequence, one head", random_case(rng, 2, 5, narrow, B=1))]
+    yield from ask(subject, [*cases, ("float32 tensors", random_case(rng, 3, 11).as_float32())])
+
+
+@stage("the caller's tensors", why="The latents are the cache and the matrices are the model: none of them may change.")
+def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    case, other, decoding = random_case(rng, 3, 11), random_case(rng, 3, 11), random_case(rng, 1, 11)
+    yield from unchanged(subject, case, [subject.put(part) for part in case.args], "a chunk", [other])
+    yield from unchanged(subject, decoding, [subject.put(part) for part in decoding.args], "one new token")
+    yield from unchanged(subject, other, as_views(subject, other), "views")
+
+
+EXERCISE = Exercise(
+    id="8.2",
+    name="absorbed_attend",
+    title="Attention on the latents themselves",
+    goal="Give what `explicit_attend` gives, and make no key and no value of any head.",
+    points=5,
+    minutes=25,
+    difficulty=4,
+    hints=(
+        "A score is `q . (W c)`. It is also `(W^T q) . c`: then the matrix meets one query, and not S latents. The "
+        "output is a weighted sum of `W c`. Where can that matrix go, so that it meets one row only?",
+        "`q_latent = q_nope @ w_uk` is (B, H, T, R): `torch.einsum('bhtr,bsr->bhts', q_latent, c_kv)` are the scores' "
+        "first part, the second is the same with `q_pe` and `k_pe`. Mix `c_kv` with the weights, then apply w_uv. "
+        "`@` with an axis to spread would copy the latents for each head; einsum does not.",
+        "`scores = einsum('bhtr,bsr->bhts', q_latent, c_kv) + einsum('bhtd,bsd->bhts', q_pe, k_pe)`, times "
+        "`(Dn + Dr) ** -0.5`; hide and softmax as in 8.1; `mixed = einsum('bhts,bsr->bhtr', weights, c_kv)`; return "
+        "`einsum('bhtr,hdr->bhtd', mixed, w_uv)`.",
+    ),
+    stages=(one_new_token, several_new_tokens, nothing_for_each_head, other_sizes, callers_tensors),
+    reference=Later("kvlib.mla", "absorbed_attend"),
+    mistakes=MISTAKES,
+    variants=VARIANTS,
+    tensors=True,
+)
