@@ -185,9 +185,10 @@ LESSONS: tuple[Lesson, ...] = (
             "kvlib.rope_fold",
             "kvlib.shared_layers",
             "kvlib.published",
+            "kvlib.compare_results",
             "kvlib.plots_mla",
         ),
-        answers=("kvlib.mla", "kvlib.latent_cache", "kvlib.shared_layers", "kvlib.published"),
+        answers=("kvlib.mla", "kvlib.latent_cache", "kvlib.shared_layers", "kvlib.compare_results"),
     ),
     Lesson(
         slug="09-forgetting-and-identity",

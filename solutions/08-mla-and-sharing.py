@@ -443,13 +443,15 @@ for source in dict.fromkeys(row["source"] for row in RESULTS):
 # 2. What do eight KV heads cost, and what one? Is the answer the same in both papers that tell?
 # 3. By how many points is MLA better than GQA?
 #
-# ### BEGIN ANSWERS
+# <details><summary>Answers</summary>
+#
 # 1. No. In the large pair it is better on both tests (MMLU 59.0 against 57.5, BBH 50.7 against 46.6); the small pair's C-Eval
 #    is 50.9 against 51.6.
 # 2. T5-XXL, trained further: 0.1 points with eight, 0.6 with one. The 7B model from scratch: 4.0 for GQA, 7.3 for MQA. Other
 #    models, other tests: one cannot say which is the rule.
 # 3. Nobody measured both in one setting, so the table does not say.
-# ### END ANSWERS
+#
+# </details>
 
 # %% [markdown]
 # ## Explain

@@ -52,6 +52,17 @@ def test_what_kwon_measured():
     assert f"blocks of {FACTS['H2']['vllm_default_block_size']}, vLLM's default" in text
 
 
+def test_the_answers_from_the_table_of_papers():
+    text = " ".join((ROOT / "solutions/08-mla-and-sharing.py").read_text(encoding="utf-8").replace("\n#", " ").split())
+    mla, uptrained, scratch = FACTS["F4.mla"], FACTS["F4.uptrained"], FACTS["F4.scratch"]
+    assert f"(MMLU {mla['mmlu'][0]} against {mla['mmlu'][1]}, BBH {mla['bbh'][0]} against {mla['bbh'][1]})" in text
+    assert f"C-Eval is {mla['small_c_eval'][0]} against {mla['small_c_eval'][1]}" in text
+    lost = [f"{uptrained['mha'] - uptrained[name]:.1f}" for name in ("gqa8", "mqa")]
+    assert f"{lost[0]} points with eight, {lost[1]} with one" in text
+    lost = [f"{scratch['mha'] - scratch[name]:.1f}" for name in ("gqa", "mqa")]
+    assert f"{lost[0]} for GQA, {lost[1]} for MQA" in text
+
+
 def test_what_a_latent_saves():
     text = " ".join((ROOT / "solutions/08-mla-and-sharing.py").read_text(encoding="utf-8").replace("\n#", " ").split())
     fewer, mla = FACTS["D15.fewer"], FACTS["D15.mla"]

@@ -1,7 +1,7 @@
 """The map of the course's facts: each figure, the lesson that derives it, and the test that holds it.
 
-`docs/map.md` is written from `tests/data/facts_*.json` (the figures) and `tests/data/places.json` (where each of them is
-derived, and tested). Run `python -m autograde lessons map` after a change; a test compares the page with the data.
+`docs/map.md` is written from `tests/data/facts_*.json` (the figures) and `tests/data/places.json` (where each
+is derived and tested). Run `python -m autograde lessons map` after a change; a test compares the page with the data.
 """
 
 from __future__ import annotations

@@ -139,8 +139,8 @@ EXERCISE = Exercise(
     hints=(
         "One loop over the steps. The arm without a cache sees all tokens so far, the cached one only those that it "
         "has not seen. What does each of them see in the first step, and in the second?",
-        "Both go on with the best token of the arm *without* a cache, also where the other one prefers another. At each "
-        "step compare the last rows: their best tokens, and the largest absolute difference.",
+        "Both go on with the best token of the arm *without* a cache, also where the other one prefers another. At "
+        "each step compare the last rows: their best tokens, and the largest absolute difference.",
         "`model.start()`; `text, new = list(prompt), list(prompt)`; in each step `right = model.full(text)[-1]`, "
         "`got = model.cached(new)[-1]`, then `new = [int(right.argmax())]` and `text = text + new`. Count a difference "
         "that is NaN (`d != d`) as `float('inf')`.",
