@@ -30,6 +30,7 @@ def compare_runs(model: TwoArms, prompt: Sequence[int], steps: int) -> dict[str,
 
     Returns "same": steps at which both have the same best token; "first": the number of the first one that differs,
     from 0, or None; "largest": the largest absolute difference of a logit over all steps, infinite where one is NaN.
+    A step with a NaN differs.
     Each arm on its own tokens would be no comparison: after one difference they would talk about different texts.
     """
     model.start()
@@ -40,7 +41,7 @@ def compare_runs(model: TwoArms, prompt: Sequence[int], steps: int) -> dict[str,
         difference = float((right - got).abs().max())
         largest = max(largest, math.inf if math.isnan(difference) else difference)
         best = int(right.argmax())
-        if int(got.argmax()) != best:
+        if math.isnan(difference) or int(got.argmax()) != best:
             differing.append(step)
         pushed = [best]
         tokens.append(best)

@@ -51,6 +51,25 @@ for piece in (64, 256, 512, 1024, 3000):
 # al. call this **chunked prefill** with stall-free batches (Sarathi-Serve, 2024).
 
 # %% [markdown]
+# ## What a batch saves, and what it does not
+#
+# Numbers fetched for each multiplication of a decode step, in one layer of width 4,096. Sequences share the matrices; nobody
+# shares keys and values.
+
+# %%
+from kvlib.counts import moved_per_multiplication
+
+print("tokens held    1 sequence   8 sequences   64 sequences   64, and 8 query heads share a KV head")
+for tokens in (16, 512, 4096):
+    ways = [moved_per_multiplication(tokens, 4096, batch) for batch in (1, 8, 64)]
+    ways.append(moved_per_multiplication(tokens, 4096, 64, kv_share=8))
+    print("{:>11,} {:>13.3f} {:>13.3f} {:>14.3f} {:>15.3f}".format(tokens, *ways))
+
+# %% [markdown]
+# This is of the order of `n/d + 1/b` for n tokens, width d and b sequences (Shazeer, 2019). Batching takes down the second
+# part only; fewer KV heads take down the first.
+
+# %% [markdown]
 # ## Luck of one's own
 #
 # A model gives logits; a random number picks the token. Take that number from one source for the whole batch, and a request
@@ -342,6 +361,34 @@ draw_storm(storm)
 # Work done twice is the smaller part. Fewer requests fit, so each step reads all weights for fewer tokens. The middle gap even
 # shrinks; the longest tells of those who gave way in the middle of an answer. So **report all three**, TTFT, ITL and
 # throughput, and never the middle alone.
+
+# %% [markdown]
+# How large should a pool be, then? Ask what is in use at the same time, where there is room for all:
+
+# %%
+from kvlib.service_report import percentile
+
+in_use = []
+
+
+class Watched(ClockedEngine):
+    """Notes the blocks in use after each step."""
+
+    def step(self, work):
+        tokens = super().step(work)
+        in_use.append(self.blocks_in_use)
+        return tokens
+
+
+desk = Desk(asks)
+serve_all(Watched(ServerEngine(model, 2000, 16, 256), desk), desk)
+pools = {"the mean": sum(in_use) // len(in_use), "the 95th percentile": percentile(in_use, 95), "the most": max(in_use)}
+for name, num_blocks in pools.items():
+    print(f"{name:<20} {num_blocks:>4} blocks: {report(served(asks, num_blocks)[0].log).preemptions:>3} preemptions")
+
+# %% [markdown]
+# The mean protects nobody who grows. Plan for the 95th percentile of what is live, and bound what a request may ask for by
+# what the product needs.
 
 # %% [markdown]
 # ## Experiment: a real model

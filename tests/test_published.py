@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FACTS = {
     row["id"]: row["figure"]
-    for name in "dfh"
+    for name in "dfhk"
     for row in json.loads((ROOT / f"tests/data/facts_{name}.json").read_text(encoding="utf-8"))
 }
 LESSON = (ROOT / "solutions/04-torch-gqa-cache.py").read_text(encoding="utf-8")
@@ -68,3 +68,17 @@ def test_what_a_latent_saves():
     fewer, mla = FACTS["D15.fewer"], FACTS["D15.mla"]
     assert f"{fewer['percent']}%" in text and f"save {fewer['at_16_bit']}%" in text
     assert f"{mla['mha_elements']:,} numbers" in text
+
+
+def test_which_percentile_a_pool_is_planned_for():
+    text = " ".join((ROOT / "solutions/12-a-server.py").read_text(encoding="utf-8").replace("\n#", " ").split())
+    assert f"Plan for the {FACTS['K3']['percentile']}th percentile of what is live" in text
+
+
+def test_what_was_seen_with_a_larger_model():
+    text = " ".join((ROOT / "solutions/10-a-real-model.py").read_text(encoding="utf-8").replace("\n#", " ").split())
+    fact = FACTS["K1.published"]
+    assert (
+        f"{fact['same_tokens']} of 32 as well, and at most {fact['difference']} on logits that span {fact['span']}"
+        in text
+    )

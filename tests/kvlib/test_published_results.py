@@ -25,7 +25,7 @@ FIELDS = {"setting", "metric", "unit", "better", "method", "value", "source"}
 @pytest.fixture(scope="module")
 def figures() -> dict:
     """Figure by id."""
-    names = ("facts_d.json", "facts_f.json", "facts_published.json")
+    names = ("facts_d.json", "facts_f.json", "facts_j.json")
     rows = [row for name in names for row in json.loads((DATA / name).read_text("utf-8"))]
     assert all(set(row) == {"id", "setting", "figure", "source"} for row in rows)
     return {row["id"]: row["figure"] for row in rows}
@@ -49,7 +49,7 @@ def test_what_ainslie_measured(figures):
 
 
 def test_what_deepseek_measured(figures):
-    fact, pairs, cache = figures["F4.scratch"], figures["F4.mla"], figures["published.mla_cache"]
+    fact, pairs, cache = figures["F4.scratch"], figures["F4.mla"], figures["J1.cache"]
     assert measured(DENSE, "MMLU") == {"MHA": fact["mha"], "GQA": fact["gqa"], "MQA": fact["mqa"]}
     for setting, metric, (mla, mha) in (
         (LARGE_PAIR, "MMLU", pairs["mmlu"]),

@@ -113,6 +113,7 @@ def anywhere(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 def not_a_number(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for name, lies in (
         ("another difference, then NaN", [Lie(0, "worst", -2.5), Lie(2, "nan", 4.0)]),
+        ("NaN at the best one", [Lie(1, "nan best", 1.0)]),
         ("NaN, then another difference", [Lie(0, "nan"), Lie(1, "add", 0.25), Lie(2, "worst", -2.5)]),
     ):
         yield from Run(subject, rng, 3, 4, lies).judged(name)

@@ -32,7 +32,7 @@ class Base:
         return float((right - got).abs().max())
 
     def same(self, right, got):
-        return int(right.argmax()) == int(got.argmax())
+        return not got.isnan().any() and int(right.argmax()) == int(got.argmax())
 
     def widest(self, largest, difference):
         return max(largest, math.inf if math.isnan(difference) else difference)
@@ -333,6 +333,7 @@ MISTAKES = (
     _m("nan-slips-through", changed(widest=lambda largest, d: d if d > largest else largest), "A NaN is larger than nothing: `d > largest` is False and it slips through. Make it infinite.", NAN),
     _m("nan-made-zero", changed(difference=lambda r, g: float((r - g).nan_to_num(0).abs().max())), "You turn NaN into 0, so that it counts as equal. It is the worst difference there is: infinite.", NAN),
     _m("nan-left-as-it-is", changed(widest=lambda largest, d: d if math.isnan(d) or d > largest else largest), "largest is NaN, and the next comparison loses it. Report infinity.", NAN),
+    _m("nan-at-the-best", changed(same=lambda r, g: int(r.argmax()) == int(g.argmax())), "argmax takes a NaN for the best one, and it can stand just there. A step with a NaN differs.", NAN),
     _m("full-asked-twice", FullTwice(), "You run the model without a cache twice at each step. Keep its logits.", WORK),
 )  # fmt: skip
 
@@ -349,8 +350,8 @@ def two_lists(model, prompt, steps):
     for token in text[len(prompt) : len(prompt) + steps - 1]:
         others.append(model.cached([token])[-1])
     a, b = torch.stack(rows), torch.stack(others)
-    same = a.argmax(-1) == b.argmax(-1)
     off = (a - b).abs()
+    same = (a.argmax(-1) == b.argmax(-1)) & ~off.isnan().any(-1)
     largest = float("inf") if off.isnan().any() else off.max().item()
     wrong = (~same).nonzero().flatten().tolist()
     return {"largest": largest, "first": wrong[0] if wrong else None, "same": int(same.sum())}
@@ -365,7 +366,7 @@ def in_numpy(model, prompt, steps):
         a, b = (np.asarray(x) for x in (model.full(text)[-1], model.cached(new)[-1]))
         d = np.max(np.abs(a - b))
         most = np.inf if np.isnan(d) else max(most, d)
-        if np.argmax(a) == np.argmax(b):
+        if np.argmax(a) == np.argmax(b) and not np.isnan(d):
             same += 1
         elif first is None:
             first = step
@@ -382,7 +383,7 @@ def cached_first(model, prompt, steps):
         got = model.cached(text if step == 0 else text[-1:])[-1]
         right = model.full(text)[-1]
         off.append(torch.nan_to_num((right - got).abs(), nan=math.inf).max())
-        if right.argmax() == got.argmax():
+        if right.argmax() == got.argmax() and not got.isnan().any():
             same += 1
         else:
             first = step if first is None else first

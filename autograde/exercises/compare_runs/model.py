@@ -20,7 +20,7 @@ class Lie:
     """What the cached arm says at one step, 0 being the one that the prompt ends with.
 
     "add": all logits are off by `by`; "worst", "best": that one alone; "swap": the best and the second best change
-    places; "nan": all are off, and the worst one is no number.
+    places; "nan", "nan best": all are off, and the worst or the best one is no number.
     """
 
     step: int
@@ -103,8 +103,8 @@ class TwoArms:
             row[order[[-1, -2]]] = row[order[[-2, -1]]]
         else:
             row[{"worst": order[0], "best": order[-1]}.get(lie.kind, slice(None))] += lie.by
-            if lie.kind == "nan":
-                row[order[0]] = math.nan
+            if lie.kind.startswith("nan"):
+                row[order[-1 if lie.kind == "nan best" else 0]] = math.nan
         return row
 
 
