@@ -56,6 +56,22 @@ def __getattr__(name):
         raise AttributeError(name)
     return Picture()
 '''
+NO_MODEL = '''"""Stands in for the small real model while a notebook is graded: it takes half a minute, and nobody would look."""
+
+
+class NoModel(Exception):
+    pass
+
+
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+
+    def left_out(*args, **kwargs):
+        raise NoModel("the real model is left out while a notebook is graded")
+
+    return left_out
+'''
 ANSWERS = '''"""Left out while this lesson is graded."""
 
 raise ImportError("{module} answers an exercise of this lesson, so it cannot be imported while the lesson is graded")
@@ -77,6 +93,7 @@ def make_view(folder: Path, lesson: Lesson) -> None:
         shutil.copyfile(path, target)
     for module in PICTURES:
         _file_of(folder, module).write_text(NO_PICTURES, encoding="utf-8")
+    _file_of(folder, "kvlib.smollm2").write_text(NO_MODEL, encoding="utf-8")
     for module in lesson.answers:
         _file_of(folder, module).write_text(ANSWERS.format(module=module), encoding="utf-8")
     for path in [folder, *folder.rglob("*")]:

@@ -64,3 +64,17 @@ def test_pictures_can_be_asked_for_and_draw_nothing(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.count("(pictures are not drawn while grading)") == 3
     assert all(PACKAGE.parent.joinpath(*name.split(".")).with_suffix(".py").exists() for name in PICTURES)
+
+
+def test_the_real_model_is_left_out_and_says_so(tmp_path: Path) -> None:
+    """A submission whose experiment loaded it was stopped after half a minute, and that was all its row said."""
+    make_view(tmp_path, LESSONS[9])
+    source = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from kvlib.smollm2 import NoModel, load_model, long_sample_text\n"
+        "for call in (load_model, long_sample_text):\n"
+        "    try: call()\n"
+        "    except NoModel as reason: print(reason)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", source, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["the real model is left out while a notebook is graded"] * 2
