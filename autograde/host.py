@@ -24,6 +24,7 @@ from autograde.tensors import (
     largest_made,
     named_dtype,
     numbers_read,
+    of_tiles,
     storage_bytes,
     strict_casts,
     to_tensor,
@@ -102,7 +103,8 @@ class Host:
                     return numbers_read(function, args, kwargs)
                 if op == "largest":
                     return largest_made(function, args, kwargs, held=None if function is target else target)
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                return of_tiles(result) if self.tensors == TILES else result
         except TypeError:
             _insist_on_signature(function, self._name(request), args, kwargs)  # was it the call itself?
             raise

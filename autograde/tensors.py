@@ -68,11 +68,20 @@ def from_tile(value: Any) -> np.ndarray | None:
     return module.numbers(value) if module is not None and isinstance(value, module.Tile) else None
 
 
+def of_tiles(result: Any) -> Any:
+    """What a function of tiles gave. TypeError where an array is in it: no kernel can make one."""
+    if any(
+        isinstance(one, np.ndarray | np.generic) for one in (result if isinstance(result, list | tuple) else [result])
+    ):
+        raise TypeError("a NumPy array came back: a kernel has only what tl has")
+    return result
+
+
 def numbers_read(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
     """[result, numbers]: what a function of tiles gives, and how many numbers it has read through its pointers."""
     from kvlib.tiles import read_through
 
-    result = function(*args, **kwargs)
+    result = of_tiles(function(*args, **kwargs))
     return [result, sum(map(read_through, args))]
 
 

@@ -112,6 +112,14 @@ def tile_of(value: Any, like: np.dtype | None = None) -> Tile:
     raise TypeError(f"a kernel calculates with tiles and numbers, not with {type(value).__name__}")
 
 
+def _whole_type(x: np.dtype, y: np.dtype) -> np.dtype:
+    """The larger of two types of whole numbers; of equal size the unsigned one, where NumPy would take int64."""
+    if "b" not in (x.kind, y.kind) and x.kind != y.kind:
+        unsigned, signed = (x, y) if x.kind == "u" else (y, x)
+        return unsigned if unsigned.itemsize >= signed.itemsize else signed
+    return np.result_type(x, y)
+
+
 def alike(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     """Both values as arrays of the type that Triton calculates in."""
     x = tile_of(a, b._values.dtype if isinstance(b, Tile) else None)._values
@@ -119,7 +127,9 @@ def alike(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
     if x.dtype == y.dtype:
         return x, y
     floats = [one.dtype for one in (x, y) if one.dtype.kind == "f"]
-    dtype = np.result_type(*(floats or (x.dtype, y.dtype)))  # int32 and float32 make float32; NumPy would say float64
+    dtype = (
+        np.result_type(*floats) if floats else _whole_type(x.dtype, y.dtype)
+    )  # int32 and float32 make float32; NumPy would say float64
     return x.astype(dtype), y.astype(dtype)
 
 
@@ -221,6 +231,13 @@ class Tile(Block):
 
     def __index__(self) -> int:
         return operator.index(self._alone("is no whole number")[()])
+
+    def __int__(self) -> int:
+        raise TypeError(
+            "a kernel has no int() and no float(): calculate with the tile, and .to(tl.int64) changes its type"
+        )
+
+    __float__ = __int__
 
     def __neg__(self) -> Tile:
         return 0 - self

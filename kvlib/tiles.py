@@ -114,7 +114,7 @@ class Language:
     """What a kernel may use."""
 
     constexpr = Constexpr()
-    range = static_range = staticmethod(range)
+    range = staticmethod(range)
     device_print = static_print = staticmethod(print)
     math = property(lambda self: self)  # tl.math.exp is tl.exp
     # NaN loses against a number, as in Triton.
@@ -127,6 +127,13 @@ class Language:
     def __getattr__(self, name: str) -> Any:
         alike = ", ".join(f"tl.{one}" for one in get_close_matches(name, dir(Language), cutoff=0.5))
         raise AttributeError(f"there is no tl.{name} here" + (f": is it {alike}?" if alike else ""))
+
+    @staticmethod
+    def static_range(*ends: Any) -> range:
+        """range, unrolled when the kernel is built: its ends are known then."""
+        if not all(isinstance(end, int) for end in ends):
+            raise ValueError("the arguments of tl.static_range must be tl.constexpr: use range")
+        return range(*ends)
 
     @staticmethod
     def arange(start: int, end: int) -> Tile:

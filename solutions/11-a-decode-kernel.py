@@ -4,7 +4,7 @@
 # **At the end of this lesson you can claim:** *I compute attention without ever holding a row of scores, I cut a context into
 # parts and put them together again, and I have written the loop of a GPU kernel that follows block tables, and run it.*
 #
-# You need lessons 04 and 06. It takes three hours; the first check turns green within fifteen minutes. No GPU is needed: the
+# You need lessons 04 and 06. It takes three hours; the first check turns green within half an hour. No GPU is needed: the
 # kernel runs in NumPy everywhere, and in Triton where that is installed.
 #
 # **Letters.** `S` tokens held, `H` query heads, `Hkv` KV heads, `D` head dim, `P` parts of a context. `GP` query heads share
@@ -260,6 +260,7 @@ def attend_tiles(
 
     Of tl you need arange, full, zeros, load, where, sum, max, maximum, exp, float32 and int64.
     x.to(tl.int64) changes the type, tl.sum(x, 1) sums along axis 1, x[:, None] adds an axis.
+    Minus infinity is float("-inf"): a kernel has neither np nor math.
     """
     ### BEGIN SOLUTION
     tokens, dims = tl.arange(0, BLOCK_SIZE), tl.arange(0, D)

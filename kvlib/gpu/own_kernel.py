@@ -12,6 +12,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tokenize import TokenError
 
 SECONDS = 180  # of one process: a GPU's first kernel takes a while to be compiled
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,15 +103,29 @@ def source_of(function: Callable) -> str:
     try:
         text = textwrap.dedent(inspect.getsource(function))
         [node] = ast.parse(text).body
-    except (OSError, TypeError, ValueError, SyntaxError):
+    except (OSError, TypeError, ValueError, SyntaxError, TokenError):  # the file may have changed since
         node = None
     if not isinstance(node, ast.FunctionDef):
-        raise ValueError(f"no source of {name} can be found: write it as `def {name}(...)` in a cell or a file")
+        written = name if name.isidentifier() else "attend_tiles"  # a lambda has no name of its own
+        raise ValueError(f"no source of {name} can be found: write it as `def {written}(...)` in a cell or a file")
     lines = text.splitlines()
     for hint in sorted(_hints(node), key=lambda hint: (hint.lineno, hint.col_offset), reverse=True):
         before, after = lines[hint.lineno - 1][: hint.col_offset], lines[hint.end_lineno - 1][hint.end_col_offset :]
         lines[hint.lineno - 1] = before.rstrip().removesuffix(":").removesuffix("->").rstrip() + after
     return "\n".join(lines[node.lineno - 1 : node.end_lineno]) + "\n"
+
+
+def _insist_on_call(node: ast.FunctionDef) -> None:
+    """ValueError where the kernel around it cannot call it. Triton would say so in other words."""
+    wanted, args = re.search(r"OWN\((.*)\)", WRAPPER)[1].split(", "), node.args
+    taken = [one.arg for one in [*args.posonlyargs, *args.args]]
+    least = len(taken) - len(args.defaults)
+    if not least <= len(wanted) or (len(taken) < len(wanted) and args.vararg is None):
+        raise ValueError(
+            f"{node.name} takes {len(taken)} arguments; it is called with {len(wanted)}: {', '.join(wanted)}"
+        )
+    if node.name in set(re.findall(r"\w+", HEADER + WRAPPER)):
+        raise ValueError(f"the kernel around your function has a {node.name} of its own: call yours attend_tiles")
 
 
 def _hints(node: ast.FunctionDef) -> list[ast.expr]:
@@ -121,7 +137,9 @@ def _hints(node: ast.FunctionDef) -> list[ast.expr]:
 
 def module_text(function: Callable) -> str:
     """A file with the function and the kernel around it."""
-    return HEADER + source_of(function) + WRAPPER.replace("OWN", function.__name__)
+    source = source_of(function)
+    _insist_on_call(ast.parse(source).body[0])
+    return HEADER + source + WRAPPER.replace("OWN", function.__name__)
 
 
 def try_own(function: Callable, seconds: float = SECONDS) -> Attempts:
@@ -158,7 +176,7 @@ def _in_a_process(path: Path, mode: str, seconds: float) -> list[Attempt]:
     if done.returncode < 0 or done.returncode > 128:
         says = "a read or a write outside of memory ended the process. check('11.4') names the offset."
         attempts.append(Attempt(mode, False, says))
-    elif done.returncode and not attempts:
+    elif not attempts:
         lines = done.stderr.strip().splitlines() or ["it said nothing"]
         attempts.append(Attempt(mode, False, f"the process failed: {lines[-1][:300]}"))
     return attempts

@@ -133,7 +133,7 @@ def build(module: Any, capability: int) -> tuple[bool, str]:
 def _tell(what: str, path: str, work: Callable[[], tuple[bool, str]]) -> int:
     try:
         ok, says = work()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() would leave nothing said
         ok, says = False, told(error, path)
     print(json.dumps({"what": what, "ok": ok, "says": says}), flush=True)
     return 0 if ok else 1

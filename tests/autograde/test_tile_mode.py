@@ -56,6 +56,13 @@ def test_reads_are_counted() -> None:
     assert first[:5].tolist() == [0, 2, 4, 6, 8] and second == 1.0 and read == 5 + 8 + 1
 
 
+def test_an_array_does_not_come_back() -> None:
+    for work in (lambda k: ROWS, lambda k: (tl.load(k), ROWS[0]), lambda k: [np.float32(1.0)]):
+        for ask in (subject(work).run, subject(work).largest):
+            with pytest.raises(LearnerRaised, match="a NumPy array came back"):
+                ask(pointer(ROWS, "k"))
+
+
 def test_lent_objects_speak_in_tiles() -> None:
     class Store:
         def double(self, x):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import re
 import subprocess
 from importlib.util import find_spec
@@ -39,6 +40,7 @@ def test_what_has_no_source_is_told():
     for work in (made["attend_tiles"], lambda q: q, len, 3, type("Class", (), {})):
         [attempt] = try_own(work)
         assert attempt.ok is False and "def " in attempt.says and "no source of" in str(attempt)
+        assert "def <" not in attempt.says
 
 
 def test_without_triton_it_says_so_loudly(monkeypatch):
@@ -57,13 +59,39 @@ def test_processes_that_end_oddly(monkeypatch, tmp_path):
     for code in (-11, 139):
         assert "outside of memory" in ends(returncode=code, stdout="", stderr="")[-1].says
     assert "no such thing" in ends(returncode=1, stdout="", stderr="first\nno such thing\n")[0].says
-    assert "said nothing" in ends(returncode=1, stdout="", stderr="")[0].says
+    for code in (0, 1):
+        assert "said nothing" in ends(returncode=code, stdout="", stderr="")[0].says
 
     def late(*args, **kwargs):
         raise subprocess.TimeoutExpired("python", 1.0)
 
     monkeypatch.setattr(subprocess, "run", late)
     assert "stopped after 1 s" in own_kernel._in_a_process(tmp_path, "run", 1.0)[0].says
+
+
+def named(name, arguments="q, k, v, table, first, last, kv_head, scale, HKV, GP, D, BLOCK_SIZE"):
+    file, text = f"<own {name} {arguments}>", f"def {name}({arguments}):\n    return q, q, q\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), made := {})
+    return made[name], file
+
+
+def test_what_cannot_be_called_is_told_before_triton_is_asked():
+    for name in ("attend_parts", "tl", "queries"):
+        assert "has a " + name in str(try_own(named(name)[0]))
+    for arguments, count in (("q, k", 2), ("self, q", 2), ("q, k, *, v", 2), (", ".join("qabcdefghijkl"), 13)):
+        [attempt] = try_own(named("mine", arguments)[0])
+        assert f"mine takes {count} arguments; it is called with 12: queries, k, v" in attempt.says
+    for arguments in ("q, *rest", ", ".join("qabcdefghijk") + ", more=1"):
+        assert "return q, q, q" in module_text(named("mine", arguments)[0])
+
+
+def test_a_file_that_has_changed_since_has_no_source():
+    work, file = named("mine")
+    for text in ("def mine(q,\n", "x = = 1\n", "  (\n", ""):
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        [attempt] = try_own(work)
+        assert attempt.ok is False and "no source of mine" in attempt.says
 
 
 @needs_triton
@@ -134,6 +162,8 @@ n[:, None] // 3 * 100 + n[:, None] % 3
 n[:, None] / 4
 (n * 600000000)[:, None]
 (n.to(tl.int64) * 600000000)[:, None]
+(n.to(tl.uint32) * 1500000000 + n)[:, None]
+(n.to(tl.uint8) - n)[:, None]
 tl.max(a, 0)[None, :]
 tl.sum(a, 1)[:, None]
 tl.min(a)

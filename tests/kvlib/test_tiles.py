@@ -38,10 +38,18 @@ def test_int32_goes_round_and_int64_does_not():
     assert numbers(block.to(tl.int64) * 16).tolist() == [4_800_000_000]
 
 
+def test_unsigned_numbers_meet_signed_ones():
+    block, lane = tile([300_000_000]).to(tl.uint32), tl.arange(0, 1)
+    assert numbers(block * 4 + lane).tolist() == [1_200_000_000] and (block + lane).dtype == tl.uint32
+    assert numbers(block * 16 + lane).tolist() == [4_800_000_000 - 2**32], "NumPy would go on in int64"
+    assert (lane.to(tl.int64) + block).dtype == tl.int64 and (lane.to(tl.uint8) + lane).dtype == tl.int32
+    assert list(tl.static_range(1, 7, 2)) == [1, 3, 5] == list(tl.range(1, 7, 2))
+
+
 def test_whole_numbers_divide_towards_zero():
     x = tile([-7, 7, -8, 8])
     assert numbers(x // 3).tolist() == [-2, 2, -2, 2] and numbers(x % 3).tolist() == [-1, 1, -2, 2]
-    assert numbers(7 // tile([2, 4])).tolist() == [3, 1] and int(tl.cdiv(tile(7), 4)) == 2 and tl.cdiv(7, 4) == 2
+    assert numbers(7 // tile([2, 4])).tolist() == [3, 1] and numbers(tl.cdiv(tile(7), 4)) == 2 and tl.cdiv(7, 4) == 2
     with pytest.raises(ZeroDivisionError):
         x // 0
     with pytest.raises(TypeError, match="whole numbers"):
@@ -96,6 +104,9 @@ def abs_of(x):
         (lambda x: bool(x > 0), "use & and |"),
         (lambda x: 0 < x < 1, "use & and |"),
         (lambda x: range(x), "no whole number"),
+        (lambda x: int(tile(4)), r"no int\(\)"),
+        (lambda x: float(tile(4.0)), r"no float\(\)"),
+        (lambda x: tl.static_range(0, tile(4)), "tl.constexpr"),
         (lambda x: np.exp(x), "NumPy cannot be used"),
         (lambda x: np.asarray(x), "NumPy cannot be used"),
         (lambda x: np.concatenate([x, x]), "NumPy cannot be used"),

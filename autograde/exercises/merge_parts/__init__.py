@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from autograde.finding import Finding
 from autograde.subject import Subject
 from kvlib.split_attend import merge_parts
 
+_agrees = partial(agrees, exact=True)
 Case = tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -40,7 +42,7 @@ def one_part(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for heads, tokens, width in ((3, 7, 5), (1, 4, 2)):
         given, want = _case(*rows(rng, heads, tokens, width), [tokens])
         fact = f"one part of {tokens} tokens is its acc over its l"
-        yield agrees(subject, subject.run(*given), want, key=f"one of {tokens}", fact=fact)
+        yield _agrees(subject, subject.run(*given), want, key=f"one of {tokens}", fact=fact)
 
 
 @stage(
@@ -50,11 +52,11 @@ def several_parts(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     for heads, width, ends in ((3, 5, [4, 5, 11, 13]), (2, 7, [1, 2, 3, 5, 11]), (5, 3, [6, 8])):
         given, want = _case(*rows(rng, heads, ends[-1], width), ends)
         fact = f"{len(ends)} parts of {ends[-1]} tokens are one attention"
-        yield agrees(subject, subject.run(*given), want, key=f"{len(ends)} parts", fact=fact)
+        yield _agrees(subject, subject.run(*given), want, key=f"{len(ends)} parts", fact=fact)
     given, want = _case(*_rising(rng, 3.0), [3, 6, 9])
-    yield agrees(subject, subject.run(*given), want, key="rising", fact="parts of rising scores are one attention")
+    yield _agrees(subject, subject.run(*given), want, key="rising", fact="parts of rising scores are one attention")
     turned = [array[::-1].copy() for array in given]
-    yield agrees(subject, subject.run(*turned), want, key="falling", fact="the order of the parts does not matter")
+    yield _agrees(subject, subject.run(*turned), want, key="falling", fact="the order of the parts does not matter")
 
 
 @stage("large scores", why="m may be 1,500 or -1,500, and parts may be 2,000 apart: only differences go into exp.")
@@ -69,7 +71,11 @@ def large_scores(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
         (m, sums, acc), _ = _case(*_rising(rng, 2.0), [3, 6, 9])
         m = m + np.array(lift)[:, None]
         fact = f"parts whose m lie {name} give finite, right outputs"
-        yield agrees(subject, subject.run(m, sums, acc), _merged(m, sums, acc), key=name, fact=fact)
+        yield _agrees(subject, subject.run(m, sums, acc), _merged(m, sums, acc), key=name, fact=fact)
+    (m, sums, acc), _ = _case(*_rising(rng, 2.0), [3, 6, 9])
+    m = m + np.array([1000.0, 0.0, -1000.0])
+    fact = "heads whose m lie far apart have nothing to do with each other"
+    yield _agrees(subject, subject.run(m, sums, acc), _merged(m, sums, acc), key="heads apart", fact=fact)
 
 
 def _merged(m: np.ndarray, sums: np.ndarray, acc: np.ndarray) -> np.ndarray:
@@ -89,7 +95,14 @@ def empty_parts(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     for name, ends in (("in the middle", [4, 4, 7]), ("first", [0, 5, 8]), ("last", [3, 7, 7, 7])):
         given, want = _case(*rows(rng, 3, ends[-1], 5), ends)
         got = subject.run(*given)
-        yield agrees(subject, got, want, key=f"empty {name}", fact=f"an empty part ({name}) has no influence")
+        yield _agrees(subject, got, want, key=f"empty {name}", fact=f"an empty part ({name}) has no influence")
+    for name, lift in (("once", 0.0), ("far below 0", -1500.0)):  # each head has an empty part of its own
+        (m, sums, acc), _ = _case(*rows(rng, 3, 13, 5), [3, 5, 9, 13])
+        for head, part in enumerate((0, 2, 3)):
+            m[part, head], sums[part, head], acc[part, head] = -np.inf, 0.0, 0.0
+        m += lift
+        fact = "a part that is empty for one head counts for the others" + (", far below 0 too" if lift else "")
+        yield _agrees(subject, subject.run(m, sums, acc), _merged(m, sums, acc), key=f"each head {name}", fact=fact)
     given, want = _case(*_rising(rng, -1.0), [3, 3, 9])
     for array, nothing in zip(given, (-np.inf, 0.0, 0.0), strict=True):
         array[:, 0] = nothing
@@ -97,12 +110,12 @@ def empty_parts(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     kept = [subject.put(array) for array in given]
     for turn in ("first", "second"):
         fact = "a head without a token gets zeros, and the others what is theirs"
-        yield agrees(subject, subject.run(*kept), want, key=f"one head empty, {turn}", fact=fact)
+        yield _agrees(subject, subject.run(*kept), want, key=f"one head empty, {turn}", fact=fact)
         for name, handle, array in zip(("m", "l", "acc"), kept, given, strict=True):
             now, was = (np.where(np.isneginf(part), -1.0, part) for part in (_numbers(subject.read(handle)), array))
             yield agrees(subject, now, was, key=f"{name} {turn}", fact=f"{name} is as it was")
     given, want = _case(*rows(rng, 2, 0, 3), [0, 0, 0])
-    yield agrees(subject, subject.run(*given), want, key="all empty", fact="no token in any part gives zeros")
+    yield _agrees(subject, subject.run(*given), want, key="all empty", fact="no token in any part gives zeros")
 
 
 def _numbers(value: object) -> np.ndarray:

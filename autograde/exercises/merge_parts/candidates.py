@@ -86,6 +86,31 @@ def drops_empty_parts(m, l, acc):  # noqa: E741
     return right(m[held], l[held], acc[held]) if held.any() else np.zeros(acc.shape[1:])
 
 
+def drops_by_last_head(m, l, acc):  # noqa: E741
+    held = l[:, -1] > 0
+    return right(m[held], l[held], acc[held]) if held.any() else np.zeros(acc.shape[1:])
+
+
+def drops_parts_with_an_empty_head(m, l, acc):  # noqa: E741
+    """Only heads that no part holds are left out of account."""
+    there = (l > 0).any(axis=0)
+    held = (l > 0)[:, there].all(axis=1) & there.any()
+    return right(m[held], l[held], acc[held]) if held.any() else np.zeros(acc.shape[1:])
+
+
+def zero_for_nan_at_the_end(m, l, acc):  # noqa: E741
+    """The running merge. Only parts that are empty for all heads are passed over."""
+    with np.errstate(all="ignore"):
+        top, total, out = np.full(m.shape[1], -np.inf), np.zeros(m.shape[1]), np.zeros(acc.shape[1:])
+        for p in range(len(m)):
+            if np.isneginf(m[p]).all():
+                continue
+            new = np.maximum(top, m[p])
+            a, b = np.exp(top - new), np.exp(m[p] - new)
+            total, out, top = a * total + b * l[p], a[:, None] * out + b[:, None] * acc[p], new
+        return np.nan_to_num(out / total[:, None])
+
+
 def raises_on_empty(m, l, acc):  # noqa: E741
     if (l == 0).any():
         raise ValueError("an empty part")
@@ -120,6 +145,7 @@ MISTAKES = (
     _m("sum-for-all-heads", "One sum of powers for all heads. Each head has its own.", ONE, divide=lambda acc, t: acc / (t.sum() or 1.0)),
     _m("wrong-axis", "You add along the heads. Add along the parts, axis 0.", ONE, weigh=lambda w, acc: (w[:, :, None] * acc).sum(axis=1)),
     _m("adds-columns", "The D columns of acc are added up too. The result is (H, D).", ONE, weigh=lambda w, acc: (w[:, :, None] * acc).sum(axis=(0, 2))[:, None] * np.ones(acc.shape[2])),
+    _m("axis-of-parts-kept", "Your output is (1, H, D): the axis of the parts is still there. Add along it without keepdims.", ONE, divide=lambda acc, t: (acc / np.where(t == 0.0, 1.0, t)[:, None])[None]),
     _m("divides-twice", "You divide by the sum of powers twice.", ONE, divide=lambda acc, t: acc / np.where(t == 0, 1, t)[:, None] ** 2),
     _m("tiny-added", "You add 0.01 to the sum of powers. It changes the output. Where the sum is 0, divide by 1.", ONE, divide=lambda acc, t: acc / (t + 0.01)[:, None]),
     _m("multiplies-by-l", "You multiply by the sum of powers. Divide by it.", ONE, divide=lambda acc, t: acc * t[:, None]),
@@ -129,13 +155,13 @@ MISTAKES = (
     Mistake("last-part", last_part, "Only the last part is in your output.", SEVERAL),
     Mistake("first-two-parts", first_two, "You merge two parts. There are m.shape[0] of them.", SEVERAL),
     Mistake("outputs-by-m", softmax_over_parts, "You weigh finished outputs by exp(m). A part's weight is exp(m) * l.", SEVERAL),
-    _m("largest-of-all-heads", "You take one largest m for all heads, which underflows when heads lie far apart, and gives the right numbers till then.", EMPTY, top=lambda m: np.full(m.shape[1], m.max()), base=lambda t: np.where(np.isneginf(t), 0.0, t), weight=lambda m, b: np.exp(m - b) * (1 if np.isfinite(m.max(0)).all() else np.nan)),
     _m("grows", "You multiply by exp(top - m), which grows. Shrink: exp(m - top).", SEVERAL, weight=lambda m, b: np.where(np.isneginf(m), 0.0, np.exp(b - m))),
     _m("l-does-not-shrink", "acc is brought to the largest m, l is not. Both were measured against their part's m.", SEVERAL, total=lambda w, sums: sums.sum(axis=0)),
     _m("acc-does-not-shrink", "l is brought to the largest m, acc is not. Both were measured against their part's m.", SEVERAL, weigh=lambda w, acc: acc.sum(axis=0)),
     _m("shrinks-twice", "You shrink by exp(2 * (m - top)).", SEVERAL, weight=lambda m, b: np.exp(2 * (m - b))),
     _m("base-two", "These are powers of e, not of two: exp(m - top).", SEVERAL, weight=lambda m, b: np.exp2(m - b)),
     _m("difference-itself", "You multiply by m - top. The sums shrink by its exp.", SEVERAL, weight=lambda m, b: np.where(np.isneginf(m), 0.0, 1 + (m - b))),
+    _m("largest-of-all-heads", "You take one largest m for all heads. Where heads lie far apart the lower ones vanish: each has its own.", LARGE, top=lambda m: np.full(m.shape[1], m.max())),
     _m("largest-of-the-first", "You bring the parts to the m of the first one. With m = 1000 apart that overflows: take the largest.", LARGE, top=lambda m: m[np.isfinite(m).argmax(axis=0), np.arange(m.shape[1])]),
     _m("smallest", "You bring the parts to the smallest m. That overflows: take the largest.", LARGE, top=lambda m: np.where(np.isneginf(m), np.inf, m).min(axis=0), base=lambda t: np.where(np.isposinf(t), 0.0, t)),
     _m("without-a-largest", "You take exp(m), which overflows. Only differences of m go into exp.", LARGE, base=lambda t: 0.0 * np.where(np.isneginf(t), 0.0, t)),
@@ -143,6 +169,10 @@ MISTAKES = (
     _m("mean-for-largest", "You bring the parts to the mean m. That overflows: take the largest.", LARGE, top=lambda m: np.where(np.isneginf(m), 0.0, m).sum(axis=0) / np.maximum(1, np.isfinite(m).sum(axis=0))),
     Mistake("m-of-the-first-stays", one_after_the_other_keeps_m, "You merge one after the other, and never keep the new m. The next part meets the old one.", SEVERAL),
     _m("empty-is-nan", "A head without a token gets NaN: -inf minus -inf is NaN, and so is 0 over 0. Its output is zeros.", EMPTY, base=lambda t: t),
+    _m("empty-m-is-zero", "You put 0 for an m of -inf. Where all scores lie far below 0, that 0 becomes the largest, and every sum vanishes.", EMPTY, top=lambda m: np.where(np.isneginf(m), 0.0, m).max(axis=0)),
+    Mistake("empty-by-any-head", drops_parts_with_an_empty_head, "You drop a part when any of its heads is empty. The other heads lose its tokens: look at each head.", EMPTY),
+    Mistake("empty-by-last-head", drops_by_last_head, "You drop a part when its last head is empty. Look at each head.", EMPTY),
+    Mistake("nan-at-the-end", zero_for_nan_at_the_end, "-inf minus -inf makes a head NaN at its empty part, and it stays NaN: the zeros you put at the end hide its tokens.", EMPTY),
     _m("empty-counts-once", "Where m is -inf you give the part the weight 1, and add 1 to its l. It adds nothing.", EMPTY, total=lambda w, sums: (w * np.where(sums == 0, 1.0, sums)).sum(axis=0) + (sums == 0).sum(axis=0)),
     Mistake("empty-by-first-head", drops_empty_parts, "You drop a part when its first head is empty. Look at each head.", EMPTY),
     Mistake("empty-raises", raises_on_empty, "An empty part is no error: it adds nothing.", EMPTY),

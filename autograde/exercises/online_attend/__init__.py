@@ -90,6 +90,8 @@ def large_scores(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
         ("far below 0", [-1993.0, -1990.0, -1992.5, -1991.0, -1991.5]),
         ("falling far", [1500.0, 1499.0, -1200.0, -1201.0, -1202.0]),
         ("rising far", [-1500.0, -1499.0, 1200.0, 1201.0, 1199.0]),
+        ("900 apart, rising in a block", [-451.0, 450.0, 451.0, -450.0, 450.5]),
+        ("2,400 apart, rising in a block", [-1201.0, 1200.0, 1201.0, -1200.0, 1200.5]),
     ):
         case = _with_scores(rng, scores, 3)
         yield from _ask(subject, *case, [2, 2, 1], name, f"scores {name} give finite, right outputs")

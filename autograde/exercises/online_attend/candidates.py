@@ -222,6 +222,8 @@ MISTAKES = (
     _m("no-largest", "exp of a large score is infinite. Subtract the largest score so far.", LARGE, largest=lambda m, s: 0.0, shrink=lambda old, new: 1.0),
     _m("largest-starts-at-zero", "m starts at 0, so scores far below 0 all become exp(...) = 0. Start at minus infinity.", LARGE, start=lambda q: (0.0, 0.0, np.zeros(len(q)))),
     _m("largest-of-the-block", "m follows each block, down too, and exp(old - new) overflows. Keep the larger of both.", LARGE, largest=lambda m, s: s.max()),
+    _m("first-of-the-block", "You take each block's first score for its largest. exp of a later one overflows: scores.max().", LARGE, largest=lambda m, s: max(m, s[0])),
+    _m("mean-of-the-block", "You take each block's mean score for its largest. exp of a larger one overflows: scores.max().", LARGE, largest=lambda m, s: max(m, s.mean())),
     _m("clipped", "You clip scores to keep exp finite. That changes them: subtract the largest instead.", LARGE, score=lambda q, k: np.clip(k @ q / math.sqrt(len(q)), -700, 700)),
     _m("absolute-largest", "You take the largest |score|. Far below 0 all powers then become 0.", LARGE, largest=lambda m, s: max(m, np.abs(s).max())),
     _m("smallest", "You subtract the smallest score, so the largest power overflows.", LARGE, largest=lambda m, s: min(s.min(), m) if np.isfinite(m) else s.min(), shrink=lambda old, new: np.exp(old - new) if np.isfinite(old) else 0.0),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autograde.compare import as_array
+from autograde.compare import as_array, number
 from autograde.exercise import Exercise, stage
 from autograde.exercises.partial_attend.candidates import MISTAKES, VARIANTS
 from autograde.expect import agrees
@@ -48,9 +48,15 @@ def three(subject: Subject, got: Any, want: tuple[np.ndarray, ...], key: str) ->
         if np.isneginf(right).all() and right.size:
             what = "without a token m is -inf"
             array, _ = as_array(mine, right.shape)
-            mine = mine if array is None else np.where(np.isneginf(array), -1.0, 0.0)
-            right = np.full(right.shape, -1.0)
-        yield agrees(subject, mine, right, key=f"{key} {name}", fact=what, columns="column")
+            if array is not None and not np.isneginf(array).all():
+                given, events = float(array[~np.isneginf(array)][0]), len(subject.record)
+                yield Finding(
+                    False, f"{key} {name}", f"does not hold: {what}", "", "-inf", number(given), events=events
+                )
+                continue
+            mine = mine if array is None or np.shape(mine) != right.shape else np.zeros(right.shape)
+            right = np.zeros(right.shape)
+        yield agrees(subject, mine, right, key=f"{key} {name}", fact=what, columns="column", exact=True)
 
 
 def rows(rng: np.random.Generator, heads: int, tokens: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
