@@ -108,7 +108,8 @@ print("mixtures", (weights @ (c @ W.T)).tolist(), "and", (W @ (weights @ c)).tol
 # Arguments and result are those of 8.1, to rounding.
 #
 # - No tensor on the way has a row for each of S tokens *and* each head: no keys, no values, no latents repeated for the
-#   heads. Scores, `(B, H, T, S)`, are allowed. The check measures the largest tensor.
+#   heads, and none made in pieces. Scores, `(B, H, T, S)`, are allowed. The check measures the largest tensor, and has
+#   latents whose keys or values overflow float32.
 # - `@` between `(B, H, T, R)` and `(B, 1, R, S)` repeats the second in silence. `torch.einsum` does not, nor does a product
 #   whose rows are all heads' queries.
 # - Nothing that is passed in may change.
@@ -327,7 +328,7 @@ class SharedLayers:
         ### END SOLUTION
 
     def advance(self, num_tokens):
-        """The tokens of this pass are held from now on."""
+        """The first num_tokens of this pass are held from now on, the rest is dropped."""
         ### BEGIN SOLUTION
         if not 0 <= num_tokens <= self.max_len - self.used:
             raise ValueError(f"{self.used} of {self.max_len} tokens held, advance by {num_tokens}")

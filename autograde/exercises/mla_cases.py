@@ -88,6 +88,24 @@ def low_scores(rng: np.random.Generator, T: int, S: int) -> Case:
     return Case(*whole, case.w_uv)
 
 
+def too_large(rng: np.random.Generator, T: int, S: int, part: str) -> Case:
+    """float32, and one latent's keys ("key") or values ("value") would be infinite; the right way meets no such number.
+
+    One number of one latent is near the largest that float32 has, and 16 in the heads' matrices meets it. In a key it
+    is met twice, by two numbers of the query that cancel exactly. A value is met by a weight that is 0 in float32.
+    """
+    case, token = random_case(rng, T, S, Dims(H=4, Dn=9, Dr=5, Dv=6, R=11)), S // 2
+    case.w_uk[..., -1], case.w_uv[..., -1] = 0.0, 0.0
+    case.c_kv[:, token, -1] = 2e38
+    case.q_nope[..., 0], case.q_nope[..., 1] = 2.0, -2.0
+    case.q_pe[..., 0], case.k_pe[..., 0], case.k_pe[:, token, 0] = 16.0, 0.0, -64.0
+    if part == "key":
+        case.w_uk[:, :2, -1] = 16.0
+    else:
+        case.w_uv[..., -1] = 16.0
+    return case.as_float32()
+
+
 def attend_latents(*parts: np.ndarray) -> np.ndarray:
     """(B, H, T, Dv) in loops. The newest answers are kept: all catalogued mistakes are asked the same."""
     return _attend(*((part.shape, part.dtype.str, part.tobytes()) for part in parts)).copy()
@@ -148,6 +166,14 @@ def ask(subject: Subject, cases: Iterable[tuple[str, Case]]) -> Iterable[Finding
         yield finding if finding.ok else replace(finding, events=events)
     if error is not None:
         raise error
+
+
+def never_made(subject: Subject, rng: np.random.Generator, T: int, S: int) -> Iterable[Finding]:
+    """Whether no key and no value is made in pieces, head by head or block by block: some would be infinite."""
+    cases = [(f"a latent whose {part} would overflow float32", too_large(rng, T, S, part)) for part in ("key", "value")]
+    for finding in ask(subject, cases):
+        fact = "no key and no value of any head is made, not even in pieces"
+        yield finding if finding.ok else replace(finding, fact=f"does not hold: {fact}")
 
 
 def measure(subject: Subject, cases: Iterable[tuple[str, Case]]) -> Iterable[Finding]:

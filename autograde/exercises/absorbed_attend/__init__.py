@@ -8,7 +8,7 @@ import numpy as np
 
 from autograde.exercise import Exercise, stage
 from autograde.exercises.absorbed_attend.candidates import MISTAKES, VARIANTS
-from autograde.exercises.mla_cases import Dims, as_views, ask, low_scores, measure, random_case, unchanged
+from autograde.exercises.mla_cases import Dims, as_views, ask, low_scores, measure, never_made, random_case, unchanged
 from autograde.finding import Finding
 from autograde.lazy import Later
 from autograde.subject import Subject
@@ -35,9 +35,9 @@ def several_new_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[F
 
 @stage("nothing for each head", weight=4, why="Every key made for every token and head costs what the latent saves.")
 def nothing_for_each_head(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    cases = [("the newest of 67", random_case(rng, 1, 67, MANY))]
+    cases = [("the newest of 131", random_case(rng, 1, 131, MANY))]
     cases += [("the newest of 61, other sizes", random_case(rng, 1, 61, FEW, B=3))]
-    yield from measure(subject, [*cases, ("two new of 67", random_case(rng, 2, 67, MANY))])
+    yield from measure(subject, [*cases, ("two new of 131", random_case(rng, 2, 131, MANY))])
 
 
 @stage("other sizes", why="One sequence, one head, narrow latents, small scores, float32: the same lines serve all.")
@@ -46,6 +46,12 @@ def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     narrow = Dims(H=1, Dn=9, Dr=2, Dv=6, R=4)
     cases += [("one sequence, one head", random_case(rng, 2, 5, narrow, B=1))]
     yield from ask(subject, [*cases, ("float32 tensors", random_case(rng, 3, 11).as_float32())])
+
+
+@stage("made in pieces", weight=2, why="One head's keys at a time are small tensors, and as much work as all at once.")
+def made_in_pieces(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    for T in (1, 2):
+        yield from never_made(subject, rng, T, 11)
 
 
 @stage("the caller's tensors", why="The latents are the cache and the matrices are the model: none of them may change.")
@@ -74,7 +80,7 @@ EXERCISE = Exercise(
         "`(Dn + Dr) ** -0.5`; hide and softmax as in 8.1; `mixed = einsum('bhts,bsr->bhtr', weights, c_kv)`; return "
         "`einsum('bhtr,hdr->bhtd', mixed, w_uv)`.",
     ),
-    stages=(one_new_token, several_new_tokens, nothing_for_each_head, other_sizes, callers_tensors),
+    stages=(one_new_token, several_new_tokens, nothing_for_each_head, other_sizes, made_in_pieces, callers_tensors),
     reference=Later("kvlib.mla", "absorbed_attend"),
     mistakes=MISTAKES,
     variants=VARIANTS,

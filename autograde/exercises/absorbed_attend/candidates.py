@@ -101,6 +101,35 @@ def both_made(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv):
     )
 
 
+def keys_head_by_head(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv):
+    """Small tensors, and all keys all the same."""
+
+    def content(q, c):
+        return torch.stack([q[:, h] @ (c @ w_uk[h].T).mT for h in range(len(w_uk))], 1)  # (B, H, T, S)
+
+    return attend(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv, query=lambda q, w: q, content=content)
+
+
+def values_head_by_head(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv):
+    def mix(weights, c):
+        return torch.stack([weights[:, h] @ (c @ w_uv[h].T) for h in range(len(w_uv))], 1)  # (B, H, T, Dv)
+
+    return attend(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv, mix=mix, out=lambda out, w: out)
+
+
+def both_token_by_token(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv):
+    """All heads' key and value of one token, then those of the next."""
+
+    def content(q, c):
+        return torch.cat([q @ from_latents(c[:, s : s + 1], w_uk).mT for s in range(c.shape[1])], -1)  # (B, H, T, S)
+
+    def mix(weights, c):
+        return sum(weights[..., s : s + 1] @ from_latents(c[:, s : s + 1], w_uv) for s in range(c.shape[1]))
+
+    parts = {"query": lambda q, w: q, "content": content, "mix": mix, "out": lambda out, w: out}
+    return attend(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv, **parts)
+
+
 def scores_by_broadcast(q_latent, c_kv):
     """@ spreads the latents over the heads, and copies them to do so."""
     return q_latent @ c_kv[:, None].mT
@@ -326,6 +355,9 @@ MISTAKES = (
     Mistake("spread-by-matmul", changed(content=scores_by_broadcast), "`@` with an axis to spread copies the latents for each head. Take einsum, or make the heads more rows of one product.", "nothing for each head"),
     Mistake("summed-later", changed(content=scores_by_products), "Products are made for every query and token before they are summed: S rows for each head. Take einsum or @.", "nothing for each head"),
     Mistake("latents-repeated", latents_repeated, "The cached rows are repeated for each head. All heads can read the same ones.", "nothing for each head"),
+    Mistake("keys-head-by-head", keys_head_by_head, "Keys are made in pieces, such as one head's at a time: as much work as all at once. Put w_uk into the query.", "made in pieces"),
+    Mistake("values-head-by-head", values_head_by_head, "Values are made in pieces, such as one head's at a time: as much work as all at once. Mix the latents, then apply w_uv.", "made in pieces"),
+    Mistake("both-token-by-token", both_token_by_token, "Keys and values are made in pieces, such as one token's at a time. Make none: w_uk goes into the query, w_uv behind the mixture.", "made in pieces"),
     Mistake("w-uk-reshaped", changed(query=uk_reshaped), "w_uk is reshaped where nothing needs to move: q_nope @ w_uk is (B, H, T, R).", "one new token"),
     Mistake("w-uk-of-head-0", changed(query=uk_of_head_0), "All heads' queries go through w_uk[0]. Head h has w_uk[h].", "one new token"),
     Mistake("w-uk-averaged", changed(query=uk_averaged), "w_uk is averaged over the heads. What heads share are the latents, not the matrices.", "one new token"),
@@ -437,6 +469,17 @@ def in_float32(*parts):
     return attend(*(part.float() for part in parts))
 
 
+def one_matrix(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv):
+    """Each head's w_uk and a unit matrix in one, (H, Dn + Dr, R + Dr): it turns a whole query into a row's shape."""
+    (H, Dn, R), Dr = w_uk.shape, q_pe.shape[3]
+    large = w_uk.new_zeros(H, Dn + Dr, R + Dr)
+    large[:, :Dn, :R] = w_uk
+    large[:, Dn:, R:] = torch.eye(Dr, dtype=w_uk.dtype)
+    q, rows = torch.cat((q_nope, q_pe), -1) @ large, torch.cat((c_kv, k_pe), -1)
+    parts = {"query": lambda *_: q, "content": lambda q, _: content_scores(q, rows), "position": lambda *_: 0.0}
+    return attend(q_nope, q_pe, c_kv, k_pe, w_uk, w_uv, **parts)
+
+
 VARIANTS = (
     Variant("einsum", attend),
     Variant("heads as more rows", folded),
@@ -445,4 +488,5 @@ VARIANTS = (
     Variant("a head at a time", head_by_head),
     Variant("block by block with a running sum", in_blocks),
     Variant("float32 inside", in_float32),
+    Variant("one matrix for both parts", one_matrix),
 )

@@ -18,9 +18,9 @@ Row = dict[str, Any]
 CLOSE = 1e-6  # of the difference; rounding to fewer digits than the values have is another answer
 
 
-def row(setting: str, metric: str, better: str, method: str, value: float) -> Row:
+def row(setting: str, metric: str, better: str, method: str, value: float, unit: str = "") -> Row:
     """One row of a table, with a field that nobody asks for."""
-    unit = "s" if better == "lower" else "points"
+    unit = unit or ("s" if better == "lower" else "points")
     return {
         "setting": setting,
         "metric": metric,
@@ -119,6 +119,9 @@ def one_setting(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
     for metric in ("MMLU", "time"):
         yield from ask(subject, rows, metric, "GQA", "MQA")
         yield from ask(subject, rows, metric, "MHA", "GQA")
+    rows = [row("7B", "perplexity", "lower", method, value, "points") for method, value in (("MHA", a), ("MQA", b))]
+    rows += [row("7B", "speed", "higher", method, value, "tokens/s") for method, value in (("MHA", c), ("MQA", d))]
+    yield from ask_all(subject, (rows, "perplexity", "MQA", "MHA"), (rows, "speed", "MQA", "MHA"))
 
 
 @stage("settings apart", weight=2, why="Two papers trained two models: their difference is not the methods'.")
@@ -157,6 +160,9 @@ def in_order(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     ]
     yield from ask(subject, rows, "BLEU", "MQA", "MHA")
     yield from ask(subject, rows, "BLEU", "MHA", "MQA")
+    rows = [row("omega", "BBH", "higher", "GQA", 31.5), *rows]  # none of the two methods, and another metric
+    rows += [row("omega", "BLEU", "higher", "MHA", a), row("omega", "BLEU", "higher", "MQA", b)]
+    yield from ask(subject, rows, "BLEU", "MQA", "MHA")
 
 
 @stage("names", why="GQA and GQA-8 are two methods, MMLU and MMLU-Pro two metrics. And 0 is a measured number.")

@@ -177,6 +177,24 @@ def raises_on_nothing(found):
 
 MISTAKES = (
     Mistake(
+        "better-by-unit",
+        work(better=lambda rows, here: "higher" if here[0]["unit"] == "points" else "lower"),
+        "The direction is guessed from the unit. Each row says it: row['better'].",
+        ONE,
+    ),
+    Mistake(
+        "better-by-name",
+        work(better=lambda rows, here: "lower" if "time" in here[0]["metric"] else "higher"),
+        "The direction is guessed from the metric's name. Each row says it: row['better'].",
+        ONE,
+    ),
+    Mistake(
+        "order-of-both-methods",
+        work(order=lambda rows, metric, a, b: [row["setting"] for row in rows if row["method"] in (a, b)]),
+        "Settings come in the order of the two methods' rows. Rows of other methods count too: first in whatever row.",
+        ORDER,
+    ),
+    Mistake(
         "sign-turned",
         work(gain=lambda mine, theirs, better: difference(theirs, mine, better)),
         "Your gains have the wrong sign: positive means that `method` is better than `baseline`.",

@@ -94,6 +94,7 @@ def truncate(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield refuses(subject, run.cache, "truncate", 6, key=what, what=what, after=look)
     yield from run.forward(2, "after truncate(5), ")
     yield from run.truncate(0)
+    yield from run.refused("one sequence for two, after truncate(0)", run.draw(1, B=1))
     yield from run.forward(4, "after truncate(0), ")
     yield from run.forward(1, "after truncate(0), ")
 

@@ -77,6 +77,12 @@ class PositionsRestart(Base):
         return super().rows(x, positions - self.used)
 
 
+class ForgetsBatch(Base):
+    def truncate(self, length):
+        super().truncate(length)
+        self.buffer = self.buffer if length else None
+
+
 class KeysRestart(Base):
     def rows(self, x, positions):
         return super().rows(x, positions - self.used)
@@ -732,6 +738,7 @@ MISTAKES = (
     Mistake("from-the-end", FromTheEnd, "A negative length counts from the end. Refuse it with ValueError.", "truncate"),
     Mistake("shorter-only", ShorterOnly, "truncate() to what is held is refused. It is allowed, and changes nothing.", "truncate"),
     Mistake("never-empty", NeverEmpty, "truncate(0) is refused. It is allowed: a new text starts.", "truncate"),
+    Mistake("forgets-batch", ForgetsBatch, "After truncate(0) another B is accepted. B is that of the first call, for good.", "truncate"),
     Mistake("shared-buffer", SharedBuffer, "The buffer belongs to the class: caches of one size write into each other. Keep it on self.", "chunks"),
 )  # fmt: skip
 

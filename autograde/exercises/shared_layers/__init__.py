@@ -60,7 +60,12 @@ def many_passes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 
 @stage("memory", why="Memory is why layers share: rows for the owners only, all there from the start.")
 def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for sizes in (Sizes(), Sizes(num_layers=10, share=3, batch_size=1, max_len=13), Sizes(num_layers=3, share=1)):
+    for sizes in (
+        Sizes(),
+        Sizes(num_layers=10, share=3, batch_size=1, max_len=13),
+        Sizes(num_layers=3, share=1),
+        Sizes(num_layers=3, share=5),
+    ):
         run = Run(subject, rng, sizes)
         yield from run.memory("in a new cache")
         for T in (3, 1):
@@ -75,9 +80,13 @@ def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 def tried_again(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     run = Run(subject, rng, Sizes(max_len=13))
     yield from run.one_pass(2)
-    for first, second in ((3, 2), (1, 3), (2, 2)):
+    for first, second in ((3, 2), (1, 3), (2, 2), (4, 3)):  # the last fits only where the first try does not count
         yield from run.broken_off(first)
         yield from run.one_pass(second, "second try: ")
+    run = Run(subject, rng, Sizes(max_len=7))
+    for appended, kept in ((3, 1), (2, 0), (4, 3)):
+        yield from run.cut_short(appended, kept)
+    yield from run.one_pass(2, "after passes cut short: ")
     run = Run(subject, rng, Sizes())
     for T in (3, 2, 1):
         yield from run.reusing_tensors(T)
@@ -104,6 +113,9 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield from run.refuses("advance", -1)
     yield from run.one_pass(4, "after the refusals: ")
     yield from run.read_all("in a full cache")
+    run = Run(subject, rng, Sizes(max_len=7))
+    yield from run.one_pass(2)
+    yield from run.refuses_in_a_pass(3)
 
 
 EXERCISE = Exercise(

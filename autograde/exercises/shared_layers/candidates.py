@@ -90,6 +90,49 @@ class Base:
         self.ends = [self.used] * len(self.ends)
 
 
+# What is not advanced, and what is refused in the middle of a pass.
+
+
+class KeepsTheRest(Base):
+    def advance(self, num_tokens):
+        self.insist_on_number(num_tokens)
+        self.used += num_tokens
+
+
+class AdvancesToTheEnd(Base):
+    def advance(self, num_tokens):
+        self.insist_on_number(num_tokens)
+        self.used = max(self.ends)
+        self.ends = [self.used] * len(self.ends)
+
+
+class NeverByZero(Base):
+    def insist_on_number(self, num_tokens):
+        if not 0 < num_tokens <= self.max_len - self.used:
+            raise ValueError(f"advance by {num_tokens} asked")
+
+
+class FirstTryTakesRoom(Base):
+    def append(self, layer, k, v):
+        self.insist_on_layer(layer)
+        if layer % self.share == 0 and self.ends[self.group(layer)] + k.shape[2] > self.max_len:
+            raise ValueError("no room")
+        return super().append(layer, k, v)
+
+
+class RefusedAdvanceEndsThePass(Base):
+    def insist_on_number(self, num_tokens):
+        self.ends = [self.used] * len(self.ends)
+        super().insist_on_number(num_tokens)
+
+
+class RefusedAppendEndsThePass(Base):
+    def insist_on_room(self, num_tokens):
+        if self.used + num_tokens > self.max_len:
+            self.ends = [self.used] * len(self.ends)
+        super().insist_on_room(num_tokens)
+
+
 # Who owns.
 
 
@@ -931,6 +974,37 @@ MISTAKES = (
         AdvancesByWhatCame,
         "advance() counts what was appended, both tries of a pass together. It counts what it is told.",
         AGAIN,
+    ),
+    Mistake(
+        "keeps-the-rest",
+        KeepsTheRest,
+        "After advance(n), rows that it did not count are still shown. A new pass begins: only what is held counts.",
+        AGAIN,
+    ),
+    Mistake(
+        "advances-to-the-end",
+        AdvancesToTheEnd,
+        "advance(n) holds all that was appended, whatever n is. It holds the first n tokens of the pass.",
+        AGAIN,
+    ),
+    Mistake("never-by-zero", NeverByZero, "advance(0) is refused. Only numbers below 0 are.", AGAIN),
+    Mistake(
+        "first-try-takes-room",
+        FirstTryTakesRoom,
+        "A first append of the same pass takes room from the second. Before advance() nothing counts.",
+        AGAIN,
+    ),
+    Mistake(
+        "refused-advance-ends-the-pass",
+        RefusedAdvanceEndsThePass,
+        "A refused advance() drops what the owners appended in this pass. A refused call changes nothing.",
+        REFUSALS,
+    ),
+    Mistake(
+        "refused-append-ends-the-pass",
+        RefusedAppendEndsThePass,
+        "A refused append() drops what the owners appended in this pass. A refused call changes nothing.",
+        REFUSALS,
     ),
     Mistake(
         "sharers-overwrite",

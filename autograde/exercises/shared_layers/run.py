@@ -146,9 +146,10 @@ class Run:
         return np.concatenate([self.rows[owner], *new], axis=3)
 
     def advance(self, num_tokens: int, when: str = "") -> Iterable[Finding]:
-        """Hold what was appended."""
+        """Hold the first tokens of what was appended."""
+        end = self.held + num_tokens
         self.subject.call(self.cache, "advance", num_tokens)
-        self.rows = {owner: self.of(owner) for owner in self.owners}
+        self.rows = {owner: self.of(owner)[:, :, :, :end] for owner in self.owners}
         self.fresh, self.now = {}, None
         yield self.length(f"{when}after advance({num_tokens})")
 
@@ -170,6 +171,27 @@ class Run:
         for layer in range(self.owners[-1]):
             self.layer(layer, num_tokens, "first try: ")
         yield from self.judged()
+
+    def cut_short(self, num_tokens: int, kept: int) -> Iterable[Finding]:
+        """A pass of which only the first tokens are held in the end."""
+        for layer in range(self.sizes.num_layers):
+            self.layer(layer, num_tokens)
+        yield from self.judged()
+        yield from self.advance(kept, f"{num_tokens} tokens appended: ")
+        yield from self.read_all(f"after advance({kept}) with {num_tokens} tokens appended")
+
+    def refuses_in_a_pass(self, num_tokens: int) -> Iterable[Finding]:
+        """Calls that are refused when all owners have appended: what they have stays."""
+        for layer in range(self.sizes.num_layers):
+            self.layer(layer, num_tokens)
+        yield from self.judged()
+        yield from self.refuses_append(0, self.sizes.max_len, "append() without room in the middle of a pass")
+        yield from self.refuses_append(1, num_tokens, "append() to layer 1 in the middle of a pass")
+        for number in (-1, self.sizes.max_len):
+            yield from self.refuses("advance", number)
+            yield from self.read_all(f"after refusing advance({number}) in the middle of a pass")
+        yield from self.advance(num_tokens)
+        yield from self.read_all("after the pass")
 
     def reusing_tensors(self, num_tokens: int) -> Iterable[Finding]:
         """One pass in which the caller has two tensors for all layers."""
