@@ -382,7 +382,7 @@ draw_needles(shares, chance=1 / 24)
 
 # %% exercise="9.4"
 def reusable(held, wanted):
-    """How many leading tokens of `wanted` need not be computed, given the cache of `held`."""
+    """How many leading tokens of `wanted` need not be computed, given the cache of `held`. Neither dict changes."""
     ### BEGIN SOLUTION
     for name in ("weights", "adapter", "tokenizer", "template", "tenant", "positions"):
         if (name in held) != (name in wanted) or held.get(name) != wanted.get(name):
@@ -496,7 +496,10 @@ class AdapterCache:
         ### END SOLUTION
 
     def answer(self, adapter, tokens):
-        """adapter: a name. tokens: a list of at least one. Returns: the logits of the token that follows them."""
+        """Returns: the logits of the token that follows.
+
+        adapter: a name, any text. tokens: a list of at least one. The caller goes on with it: it stays as it is.
+        """
         ### BEGIN SOLUTION
         made = self.kvs.setdefault((adapter, self.server.version(adapter)), {})
         n = len(tokens)

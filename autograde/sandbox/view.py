@@ -56,7 +56,7 @@ def __getattr__(name):
         raise AttributeError(name)
     return Picture()
 '''
-NO_MODEL = '''"""Stands in for the small real model while a notebook is graded: it takes long, and nobody would see it."""
+NO_MODEL = '''"""Stands in for the real model while a notebook is graded: it takes long, and nobody would see it."""
 
 
 class NoModel(Exception):

@@ -14,9 +14,15 @@ from autograde.exercises.adapter_cache.server import LentServer
 from autograde.expect import agrees, counts
 from autograde.finding import Finding
 from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle
 from kvlib.adapter_cache import AdapterCache
 
 ADAPTERS = ("poet", "judge", "poet-2", "tope", "stat", "v1")
+SEPARATORS = ("", ":", "@", "/", " ", "-", "_", ",", ".", "|", "#", "\n", "\0")
+# Names that are near each other, and versions of one name that are.
+NAMES = ("poet", "Poet", "poet ", "zoo/poet", "poet/v1", "poet-2", "poet-20", "adapter-of-poet-1", "adapter-of-poet-2")
+MANY = 66  # prompts: more than a cache of 64 keeps
+VERSIONS = ("v1", "V1", "v1 ", "v1.0", "v1.1", "v10", "v2-b", "v2", "2", "02", "9f31c07", "9f31c08", "7f31c08", "1")
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,8 @@ class Answer:
 
     got: Any
     right: np.ndarray
-    others: dict[str, np.ndarray]
+    prompt: list[int]
+    others: dict[str, int]  # the other adapters' states
     new: int  # tokens that had to be computed
     calls: tuple[tuple[str, int], ...]
     versions: tuple[str, ...]  # adapters whose version was asked for
@@ -35,19 +42,19 @@ class Answer:
 class Run:
     """One cache over one server, and all prompts that each set of weights has answered."""
 
-    def __init__(self, subject: Subject, rng: np.random.Generator) -> None:
-        self.subject, self.server = subject, LentServer(rng, ADAPTERS)
+    def __init__(self, subject: Subject, rng: np.random.Generator, adapters: tuple[str, ...] = ADAPTERS) -> None:
+        self.subject, self.server = subject, LentServer(rng, adapters)
         self.cache = subject.new(self.server.lent())
         self.known: dict[int, list[list[int]]] = {}  # by state: prompts answered
 
-    def ask(self, *events: tuple[str, Sequence[int] | None]) -> Iterable[Finding]:
-        """Answer some prompts; None = this adapter's weights are uploaded anew. All are judged together."""
-        with_uploads = any(tokens is None for _, tokens in events)
+    def ask(self, *events: tuple[str, Sequence[int] | str | None]) -> Iterable[Finding]:
+        """Answer some prompts, judged together; None, or a version = this adapter's weights are uploaded anew."""
+        with_uploads = any(tokens is None or isinstance(tokens, str) for _, tokens in events)
         answers: list[Answer] = []
         raised: LearnerRaised | None = None
         for adapter, tokens in events:
-            if tokens is None:
-                self.server.upload(adapter)
+            if tokens is None or isinstance(tokens, str):
+                self.server.upload(adapter, tokens or "")
                 continue
             try:
                 answers.append(self.answer(adapter, list(tokens)))
@@ -61,27 +68,42 @@ class Run:
         if raised is not None:
             raise raised
 
-    def answer(self, adapter: str, prompt: list[int]) -> Answer:
-        """One prompt, and what is right for it."""
+    def answer(self, adapter: str, prompt: list[int], given: Handle | None = None) -> Answer:
+        """One prompt, and what is right for it. `given`: the list to be passed, where it is kept."""
         server = self.server
         known = self.known.setdefault(server.states[adapter], [])
         longest = max([len(p) for p in known if p == prompt[: len(p)]], default=0)
         known.append(prompt)
         server.computed.clear()
         server.asked.clear()
-        got = self.subject.call(self.cache, "answer", adapter, prompt)
+        got = self.subject.call(self.cache, "answer", adapter, given or prompt)
         who = repr(adapter) if adapter else "no adapter"
         where = f"{who} {server.label(adapter)}, {listed(prompt)}, {longest} of {len(prompt)} tokens known"
-        others = {f"adapter {name!r}": server.right(name, prompt) for name in server.uploads if name != adapter}
+        others = {name: state for name, state in server.states.items() if name != adapter}
         calls, versions = tuple(server.computed), tuple(sorted(server.asked))
-        return Answer(got, server.right(adapter, prompt), others, len(prompt) - longest, calls, versions, where)
+        return Answer(got, server.right(adapter, prompt), prompt, others, len(prompt) - longest, calls, versions, where)
+
+    def grow(self, adapter: str, *parts: list[int]) -> Iterable[Finding]:
+        """A conversation in one list, to which its caller adds what comes next."""
+        subject, prompt = self.subject, []
+        given = subject.call(subject.put(np.zeros(0, dtype=np.int64)), "tolist", keep=True)
+        for part in parts:
+            subject.call(given, "extend", part)
+            prompt = prompt + part
+            answer = self.answer(adapter, prompt, given)
+            yield from self.judge(answer, ((answer.calls, ()),))
+            fact = "the caller's list of tokens is as it was before the call"
+            yield agrees(subject, subject.read(given), prompt, key="tokens", fact=fact, columns="token")
 
     def judge(self, answer: Answer, seen: tuple) -> Iterable[Finding]:
         """Whether the logits are right, and no more was computed than had to be."""
         fact = "the logits are those of this adapter's weights of today, for all tokens"
-        finding = agrees(
-            self.subject, answer.got, answer.right, key="logits", fact=fact, columns="logit", others=answer.others
-        )
+        about = {"key": "logits", "fact": fact, "columns": "logit"}
+        finding = agrees(self.subject, answer.got, answer.right, **about)
+        if not finding.ok:  # worked out only where they are needed: there are many names
+            named, n = answer.others.items(), len(answer.prompt)
+            others = {f"adapter {name!r}": self.server.mixed(of, answer.prompt, [of] * n) for name, of in named}
+            finding = agrees(self.subject, answer.got, answer.right, **about, others=others)
         where = f"{answer.where}, {finding.where}".rstrip(", ")
         yield finding if finding.ok else replace(finding, where=where, seen=seen)
         new, want = sum(number for _, number in answer.calls), answer.new
@@ -104,9 +126,10 @@ def drawn(rng: np.random.Generator, *numbers: int) -> list[list[int]]:
 
 @stage("prefixes", weight=2, why="A conversation grows: each of its prompts begins with the one before.")
 def prefixes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    t, u, w = drawn(rng, 13, 9, 11)
+    t, u, w, x = drawn(rng, 13, 9, 11, 37)
     run = Run(subject, rng)
     yield from run.ask(("", t[:4]), ("", t[:7]), ("", t[:12]), ("", u[:5]), ("", t[:13]), ("", t[4:9]), ("", u[:8]))
+    yield from run.ask(("judge", x[:2]), ("judge", x), ("judge", x[:36]))
     yield from run.ask(("poet", w[:3]), ("poet", w[:8]), ("poet", w[:8] + u[:3]), ("poet", w), ("poet", w[:5]))
 
 
@@ -151,6 +174,20 @@ def uploaded_anew(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
     )
 
 
+@stage("near names", why="Names and versions are texts of any kind. Only the very same two mean the same weights.")
+def near_names(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    t, u = drawn(rng, 5, 5)
+    run = Run(subject, rng, (*NAMES, "a", "b", *(f"a{separator}b" for separator in SEPARATORS)))
+    yield from run.ask(*((name, t) for name in NAMES))
+    versions = [(("poet", version), ("poet", u)) for version in VERSIONS]
+    yield from run.ask(*(event for pair in versions for event in pair))
+    events: list[tuple[str, Sequence[int] | str]] = []
+    for separator in SEPARATORS:  # a at version b:c, and a:b at version c
+        both = f"a{separator}b"
+        events += [("a", f"b{separator}c"), ("a", t[:4]), (both, "c"), (both, t)]
+    yield from run.ask(*events, ("a", "b"), ("a", u[:4]), ("b", "a"), ("b", u))
+
+
 @stage("known already", why="A prompt that was answered before needs no token computed: its KV gives the logits again.")
 def known_already(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     t, u = drawn(rng, 11, 5)
@@ -159,6 +196,8 @@ def known_already(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
         ("", t[:6]), ("", t[:6]), ("", t[:9]), ("", t[:9]), ("", t[:6]), ("poet", t[:6]), ("poet", t[:6])
     )
     yield from run.ask(("judge", u[:1]), ("judge", u[:1]), ("judge", u[:2]), ("poet", t[:9]), ("judge", u[:1]))
+    many = [("stat", [int(token), int(token) + 1000]) for token in rng.permutation(np.arange(100, 900))[:MANY]]
+    yield from run.ask(*many, many[0], many[1])
 
 
 @stage("near misses", why="A KV fits where a prompt begins with all of its tokens, in their order, and nowhere else.")
@@ -189,7 +228,12 @@ def near_misses(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
         ("v1", [0, 0]),
         ("v1", [0, 0, 7]),
         ("v1", [12, 3]),
+        ("v1", [7, 300]),
+        ("v1", [7, 44, 5]),
+        ("v1", [7, 70005]),
+        ("v1", [7, 4469, 5]),
     )
+    yield from run.grow("stat", t[:3], t[3:5], t[5:9])
 
 
 @stage("two servers", why="Numbers of KVs are a server's own: another server's KV 0 holds something else.")
@@ -221,7 +265,7 @@ EXERCISE = Exercise(
         "`tuple(tokens[:n]) in made`, or 0. If `n < len(tokens)`: `made[tuple(tokens)] = self.server.compute(adapter, "
         "tokens[n:], made.get(tuple(tokens[:n])))`. Then `self.server.logits(adapter, made[tuple(tokens)])`.",
     ),
-    stages=(prefixes, whose_rows, uploaded_anew, known_already, near_misses, two_servers),
+    stages=(prefixes, whose_rows, uploaded_anew, near_names, known_already, near_misses, two_servers),
     reference=AdapterCache,
     mistakes=MISTAKES,
     variants=VARIANTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autograde.exercise import Mistake, Variant
 
 PREFIXES, WHOSE, ANEW = "prefixes", "whose rows", "uploaded anew"
-KNOWN, NEAR, TWO = "known already", "near misses", "two servers"
+KNOWN, NEAR, TWO, TEXTS = "known already", "near misses", "two servers", "near names"
 
 
 class Base:
@@ -289,6 +289,104 @@ class JoinedNames(Base):
 
     def whose(self, adapter):
         return "".join(sorted(adapter + self.server.version(adapter)))
+
+
+class Colon(Base):
+    def whose(self, adapter):
+        return f"{adapter}:{self.server.version(adapter)}"
+
+
+class Slash(Base):
+    def whose(self, adapter):
+        return f"{adapter}/{self.server.version(adapter)}"
+
+
+class NothingBetween(Base):
+    def whose(self, adapter):
+        return adapter + self.server.version(adapter)
+
+
+class SetOfBoth(Base):
+    def whose(self, adapter):
+        return frozenset((adapter, self.server.version(adapter)))
+
+
+class NamesInAnyCase(Base):
+    def whose(self, adapter):
+        return adapter.lower(), self.server.version(adapter)
+
+
+class VersionsInAnyCase(Base):
+    def whose(self, adapter):
+        return adapter, self.server.version(adapter).lower()
+
+
+class NumberOfTheVersion(Base):
+    """Only the digits of a version."""
+
+    def whose(self, adapter):
+        return adapter, "".join(letter for letter in self.server.version(adapter) if letter.isdigit())
+
+
+class MajorVersion(Base):
+    def whose(self, adapter):
+        return adapter, self.server.version(adapter).split(".")[0]
+
+
+class LargestVersion(Base):
+    """The version that comes last in the alphabet is taken for the newest."""
+
+    def whose(self, adapter):
+        self.newest = getattr(self, "newest", {})
+        self.newest[adapter] = max(self.newest.get(adapter, ""), self.server.version(adapter))
+        return adapter, self.newest[adapter]
+
+
+class SixteenBits(Base):
+    def key(self, tokens):
+        return tuple(token % 65536 for token in tokens)
+
+
+class SixtyFour(Base):
+    """Only the newest 64 KVs of an adapter stay."""
+
+    def keep(self, adapter, tokens, kv):
+        super().keep(adapter, tokens, kv)
+        made = self.made(adapter)
+        while len(made) > 64:
+            made.pop(next(iter(made)))
+
+
+class SixteenBack(Base):
+    """Looks for prefixes that are at most 16 tokens shorter."""
+
+    def lengths(self, tokens):
+        return range(len(tokens), max(len(tokens) - 17, 0), -1)
+
+
+class KeepsTheList(Base):
+    """The caller's own list is kept, and grows with the conversation."""
+
+    def find(self, adapter, tokens):
+        fitting = [(len(held), kv) for held, kv in self.made(adapter).values() if held == tokens[: len(held)]]
+        return max(fitting, default=(0, None), key=lambda found: found[0])
+
+    def keep(self, adapter, tokens, kv):
+        made = self.made(adapter)
+        made[len(made)] = tokens, kv
+
+
+class TakesTokensOut(Base):
+    """What is found is taken out of the caller's list."""
+
+    def answer(self, adapter, tokens):
+        whole = list(tokens)
+        n, kv = self.find(adapter, whole)
+        del tokens[:n]
+        if tokens:
+            kv = self.server.compute(adapter, tokens, kv)
+            self.keep(adapter, whole, kv)
+        return self.logits(adapter, kv)
 
 
 class FirstMaker(Base):
@@ -817,6 +915,81 @@ MISTAKES = (
         "You join tokens into one text: [1, 23] and [12, 3] become the same. A tuple keeps them apart.",
         NEAR,
     ),
+    Mistake(
+        "sixteen-bits",
+        SixteenBits,
+        "You keep 16 bits of each token. Vocabularies are larger: 70005 and 4469 are two tokens.",
+        NEAR,
+    ),
+    Mistake(
+        "keeps-the-list",
+        KeepsTheList,
+        "You keep the caller's list, which grows with the conversation. A copy says what the KV holds.",
+        NEAR,
+    ),
+    Mistake(
+        "takes-tokens-out",
+        TakesTokensOut,
+        "You take tokens out of the caller's list. It is the conversation: work on a copy.",
+        NEAR,
+    ),
+    Mistake(
+        "sixteen-back",
+        SixteenBack,
+        "You look for prefixes up to 16 tokens shorter. A prompt may be any number of tokens longer.",
+        PREFIXES,
+    ),
+    Mistake(
+        "sixty-four-kept",
+        SixtyFour,
+        "You keep the newest 64 KVs only. Here all KVs of earlier prompts are to be found again.",
+        KNOWN,
+    ),
+    *(
+        Mistake(
+            f"joined-by-{name}",
+            work,
+            "You join name and version into one text: a, b:c and a:b, c meet. Keep a pair.",
+            TEXTS,
+        )
+        for name, work in (("a-colon", Colon), ("a-slash", Slash), ("nothing", NothingBetween))
+    ),
+    Mistake(
+        "set-of-both",
+        SetOfBoth,
+        "A set does not know which is the name and which the version: a at b is b at a. Keep a pair.",
+        TEXTS,
+    ),
+    Mistake(
+        "names-in-any-case",
+        NamesInAnyCase,
+        "poet and Poet are the same adapter to you. Names are texts: compare them as they are.",
+        TEXTS,
+    ),
+    Mistake(
+        "versions-in-any-case",
+        VersionsInAnyCase,
+        "v1 and V1 are the same version to you. Compare them as they are.",
+        TEXTS,
+    ),
+    Mistake(
+        "number-of-the-version",
+        NumberOfTheVersion,
+        "You compare the digits of versions. A version is a text: compare all of it.",
+        TEXTS,
+    ),
+    Mistake(
+        "major-version",
+        MajorVersion,
+        "v1.0 and v1.1 are the same to you. They are other weights: compare the whole text.",
+        TEXTS,
+    ),
+    Mistake(
+        "largest-version",
+        LargestVersion,
+        "You take the largest version for the newest. Versions are texts without an order: take what the server says.",
+        TEXTS,
+    ),
     Mistake("sorted-tokens", SortedTokens, "You sort the tokens. Their order makes the text.", NEAR),
     Mistake(
         "first-and-last",
@@ -872,7 +1045,7 @@ class Flat:
         n, kv = max(fitting, default=(0, None), key=lambda found: found[0])
         if n < len(tokens):
             kv = self.server.compute(adapter, tokens[n:], kv)
-            self.all.append((adapter, version, tokens, kv))
+            self.all.append((adapter, version, [*tokens], kv))
         return list(self.server.logits(adapter, kv))
 
 

@@ -15,6 +15,7 @@ from autograde.subject import Trusted
 VOCAB = 5  # logits of one token
 LONGEST = 200  # tokens of one KV
 MOST = 400  # KVs of one server
+LARGEST = 200_000  # tokens are below it
 
 
 class LentServer:
@@ -22,9 +23,10 @@ class LentServer:
 
     def __init__(self, rng: np.random.Generator, adapters: tuple[str, ...]) -> None:
         self.rng = rng
-        self.rows = rng.normal(size=(100, VOCAB))  # of tokens 0 to 99
+        self.rows = rng.normal(size=(2, 1009, VOCAB))  # of the two digits of a token to the base 1009
         self.gains: list[np.ndarray] = []  # of each state
         self.uploads = dict.fromkeys(("", *adapters), 0)
+        self.labels = dict.fromkeys(self.uploads, "v1")
         self.states = {adapter: self._state() for adapter in self.uploads}
         self.kvs: list[tuple[list[int], list[int]]] = []  # tokens and states of each KV
         # Of the newest answer:
@@ -35,19 +37,20 @@ class LentServer:
         self.gains.append(self.rng.uniform(0.5, 2.0, size=VOCAB) * self.rng.choice([-1.0, 1.0], size=VOCAB))
         return len(self.gains) - 1
 
-    def upload(self, adapter: str) -> None:
-        """Other weights under the same name."""
+    def upload(self, adapter: str, label: str = "") -> None:
+        """Other weights under the same name. `label`: what their version is called, if not as the usual ones."""
         self.uploads[adapter] += 1
+        self.labels[adapter] = label or f"v{self.uploads[adapter] + 1}"
         self.states[adapter] = self._state()
 
     def version(self, adapter: str) -> str:
-        """As "v1": counted for each name by itself."""
+        """As "v1", counted for each name by itself, or as it was called."""
         self.asked.add(self._known(adapter))
         return self.label(adapter)
 
     def label(self, adapter: str) -> str:
         """The version of a name that is known."""
-        return f"v{self.uploads[adapter] + 1}"
+        return self.labels[adapter]
 
     def compute(self, adapter: str, tokens: Any, after: Any) -> int:
         """The KV of these tokens behind those of `after`, an earlier KV or None."""
@@ -72,8 +75,11 @@ class LentServer:
         """The later a token came the more it counts; who computed it counts too."""
         total = np.zeros(VOCAB)
         for i, (token, of) in enumerate(zip(tokens, states, strict=True)):
-            total += (0.8 ** (len(tokens) - i) + 0.1 / (i + 1)) * self.gains[of] * self.rows[token]
+            total += (0.8 ** (len(tokens) - i) + 0.1 / (i + 1)) * self.gains[of] * self._row(token)
         return total * self.gains[state]
+
+    def _row(self, token: int) -> np.ndarray:
+        return self.rows[0, token % 1009] + self.rows[1, token // 1009]
 
     def lent(self) -> Trusted:
         """This server, as the learner's side sees it."""
@@ -94,6 +100,6 @@ def _tokens(tokens: Any) -> list[int]:
     tokens = tokens.tolist() if isinstance(tokens, np.ndarray) else tokens
     if not isinstance(tokens, list) or not tokens:
         raise ValueError(f"compute takes a list of at least 1 token, got {str(tokens)[:30]}")
-    if not all(type(token) is int and 0 <= token < 100 for token in tokens):
-        raise ValueError(f"tokens are whole numbers, 0 to 99, got {str(tokens)[:60]}")
+    if not all(type(token) is int and 0 <= token < LARGEST for token in tokens):
+        raise ValueError(f"tokens are whole numbers, 0 to {LARGEST - 1}, got {str(tokens)[:60]}")
     return tokens

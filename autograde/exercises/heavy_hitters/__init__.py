@@ -53,8 +53,8 @@ def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 
 @stage("memory", why="The point of a budget: what went takes no room, however long the text grows.")
 def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for sizes in ([1] * 13, [17, 1, 1], [7] * 3):
-        run = Run(subject, rng, 4, 2, sizes, SMALL)
+    for budget, recent, sizes in ((4, 2, [1] * 13), (4, 2, [17, 1, 1]), (4, 2, [7] * 3), (3, 3, [11, 2])):
+        run = Run(subject, rng, budget, recent, sizes, SMALL)
         for _ in sizes:
             yield from run.step()
             yield run.memory()

@@ -558,6 +558,16 @@ class Masked(Base):
         return self.places[head][self.here[head]].tolist()
 
 
+class PlainWindowIsAView(Base):
+    """Where all that is kept is safe, the last rows are a slice."""
+
+    def evict(self, g, T):
+        if self.recent < self.budget:
+            return super().evict(g, T)
+        for rows in (self.K, self.V, self.totals, self.places):
+            rows[g] = rows[g][-self.budget :]
+
+
 class KeepsWeights(Base):
     """All weights ever are kept, to be added up anew."""
 
@@ -650,6 +660,7 @@ MISTAKES = (
     Mistake("sorted-by-total", SortedByTotal, "Rows are kept in the order of their totals, and the last ones are taken for the newest. They no longer are.", "one by one"),
     Mistake("zeroed", Zeroed, "A row that goes is set to zeros. A key of zeros still gets weight: take the row out.", "one by one"),
     Mistake("all-held-and-masked", Masked, "Rows that went are masked, and still held. Let go of them: that is what the budget is for.", "memory"),
+    Mistake("plain-window-is-a-view", PlainWindowIsAView, "Where all rows kept are recent, they are a slice, which keeps all of the tensor alive. `.clone()` it.", "memory"),
     Mistake("keeps-all-weights", KeepsWeights, "All weights of all steps are kept. One total for each row is enough.", "memory"),
     Mistake("keeps-references", KeepsReferences, "The first rows are kept as they came. The caller reuses its tensors: copy them.", "reused tensors"),
     Mistake("shared-state", SharedTotals, "What one cache held is still there in the next: its lists belong to the class. Make them in __init__.", "one by one", leaks=True),

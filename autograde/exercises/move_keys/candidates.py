@@ -224,6 +224,21 @@ def rounded(k, old, new, base):
     return _rope(k, new.bfloat16().double() - old.bfloat16().double(), base)
 
 
+def in_float32(k, old, new, base):
+    """From 2**24 on, float32 has only every second position."""
+    return _rope(k, new.float().double() - old.float().double(), base)
+
+
+def about_there(k, old, new, base):
+    """Far along, neighbours are taken for one position."""
+    return k.clone() if torch.allclose(old.double(), new.double(), rtol=1e-3) else _rope(k, new - old, base)
+
+
+def same_set(k, old, new, base):
+    """Where the same positions are held before and after, nothing is moved."""
+    return k.clone() if torch.equal(old.sort().values, new.sort().values) else _rope(k, new - old, base)
+
+
 MISTAKES = (
     Mistake("by-new-on-top", by_new_on_top, "The keys are turned by `new` on top: they are turned by `old` already, and end at old + new.", "to the front", "caches that rotate again what they kept"),
     Mistake("by-old", by_old, "The keys are turned by `old` once more. Turn them by what is missing to `new`.", "to the front"),
@@ -264,6 +279,9 @@ MISTAKES = (
     Mistake("in-place", in_place, "The keys that were passed in are changed. Return new ones.", "left alone"),
     Mistake("new-in-place", positions_in_place, "`new` is changed: `-=` writes into the caller's tensor. Write `new - old`.", "left alone"),
     Mistake("rounded-positions", rounded, "Positions are rounded to eight bits before they are used. Far along, neighbours become one.", "far along"),
+    Mistake("positions-in-float32", in_float32, "Positions are made float32 before the difference is taken. From 2**24 on it has no odd numbers: subtract whole numbers.", "far along"),
+    Mistake("nearly-the-same", about_there, "Positions that are nearly the same are taken for the same. Far along, a key that moves by one still moves.", "far along"),
+    Mistake("same-set", same_set, "Nothing moves where `old` and `new` hold the same numbers. In another order they are other positions.", "any way"),
 )  # fmt: skip
 
 

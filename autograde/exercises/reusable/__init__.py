@@ -10,26 +10,35 @@ import numpy as np
 from autograde.compare import shown
 from autograde.exercise import Exercise, stage
 from autograde.exercises.reusable.candidates import MISTAKES, VARIANTS
+from autograde.expect import agrees
 from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
+from autograde.value import Handle
 from kvlib.reusable import reusable
 
 # Of each field a value, and others that are near: versions, capitals, None against a name.
 OTHERS: dict[str, tuple[Any, ...]] = {
     "weights": ("llama@3.1", "llama@3", "llama@2", "Llama@3.1", "qwen@3.1"),
-    "adapter": ("poet", "poet-2", None),
-    "tokenizer": ("bpe-128k", "bpe-32k"),
+    "adapter": ("poet", "poet-2", None, "None", "", "poet "),
+    "tokenizer": ("bpe-128k", "bpe-32k", "bpe-128K"),
     "template": ("chat-1", "chat-2"),
     "tenant": ("acme", "zeta"),
     "positions": ("rope 10000", "rope 500000", "rope 10000, scaled by 8"),
 }
 
 
-def request(tokens: list[int], **fields: Any) -> dict[str, Any]:
+def anew(value: Any) -> Any:
+    """An equal value that is another object, as requests bring it: `is` says nothing about it."""
+    if isinstance(value, list):
+        return [anew(item) for item in value]
+    return type(value)(str(value)) if type(value) in (int, float) else "".join(value) if type(value) is str else value
+
+
+def request(tokens: list[int] | Handle, **fields: Any) -> dict[str, Any]:
     """A request of the usual identity; fields of another value, or left out where they are `...`."""
     usual = {name: values[0] for name, values in OTHERS.items()}
     found = {**usual, "temperature": 0.7, "seed": 3, "stop": ["\n"], **fields, "tokens": tokens}
-    return {name: value for name, value in found.items() if value is not ...}
+    return {name: anew(value) for name, value in found.items() if value is not ...}
 
 
 def prefix(rng: np.random.Generator, number: int) -> list[int]:
@@ -81,6 +90,9 @@ def the_same_in_front(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
         ("one held token, and it is there", a[:1], a[:3], 1),
         ("nothing is held", [], a, 0),
         ("6 is not the beginning of 61", [5, 6], [5, 61, 7], 1),
+        ("large numbers, alike", [300, 70005, 4469], [300, 70005, 4469, 1, 2], 3),
+        ("300 is not 44", [5, 300], [5, 44, 7], 1),
+        ("70005 is not 4469", [5, 70005], [5, 4469, 7], 1),
     ]
     yield from judge(subject, [(what, request(x), request(y), want) for what, x, y, want in cases])
 
@@ -98,6 +110,11 @@ def the_last_token(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
         ("two tokens, the first alike", a[:2], [a[0], a[3]], 1),
     ]
     yield from judge(subject, [(what, request(x), request(y), want) for what, x, y, want in cases])
+    lists = [subject.call(subject.put(np.array(tokens)), "tolist", keep=True) for tokens in (a[:5], a[:7])]
+    yield right(subject, subject.run(*map(request, lists)), 5, "5 held, 7 wanted")
+    for name, kept, tokens in zip(("held", "wanted"), lists, (a[:5], a[:7]), strict=True):
+        fact = f"the tokens of `{name}` are as they were before the call"
+        yield agrees(subject, subject.read(kept), tokens, key=name, fact=fact, columns="token")
 
 
 @stage("the same identity", weight=2, why="Other weights, adapter, template or positions: other rows, and no error.")
@@ -111,6 +128,9 @@ def the_same_identity(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
             cases.append((f"{name} {other!r} and {values[0]!r}", request(a[:5], **{name: other}), request(a), 0))
             both = {name: other}
             cases.append((f"{name} {other!r} in both", request(a[:5], **both), request(a, **both), 5))
+    for other in ("None", ""):
+        what = f"adapter None and {other!r}"
+        cases.append((what, request(a[:5], adapter=None), request(a, adapter=other), 0))
     swapped = {"tenant": "chat-1", "template": "acme"}
     cases.append(("tenant and template in each other's place", request(a[:5]), request(a, **swapped), 0))
     joined = {"tokenizer": "bpe-128kc", "template": "hat-1"}
@@ -122,7 +142,8 @@ def the_same_identity(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
 def what_does_not_matter(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     a = prefix(rng, 8)
     cases = []
-    for name, other in (("temperature", 0.0), ("seed", 4), ("stop", []), ("user", "ann"), ("top_p", 0.9)):
+    changes = {"temperature": 0.0, "seed": 4, "stop": [], "user": "ann", "top_p": 0.9, "max_tokens": 9}
+    for name, other in changes.items():
         cases.append((f"another {name}", request(a[:5], **{name: other}), request(a), 5))
         cases.append((f"another {name}", request(a[:5]), request(a, **{name: other}), 5))
     cases.append(("no temperature in one of them", request(a[:5], temperature=...), request(a), 5))
@@ -149,6 +170,9 @@ def missing_fields(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
                 ("no adapter field, and adapter None", request(a[:4], **gone), request(a, **none), 0),
                 ("adapter None, and no adapter field", request(a[:4], **none), request(a, **gone), 0),
             ]
+    for value in ("", 0, -1, "missing"):  # what a default may be
+        what = f"no adapter field, and adapter {value!r}"
+        cases.append((what, request(a[:4], adapter=...), request(a, adapter=value), 0))
     yield from judge(subject, cases)
 
 

@@ -135,6 +135,30 @@ def raises_when_missing(held, wanted):
     return all(held[name] == wanted[name] for name in NAMES)
 
 
+def by_object(held, wanted):
+    """The same object, not an equal one."""
+    return all((name in held) == (name in wanted) and held.get(name) is wanted.get(name) for name in NAMES)
+
+
+def with_default(default):
+    """A field that is missing passes for the default."""
+    return work(is_same=lambda held, wanted: all(held.get(n, default) == wanted.get(n, default) for n in NAMES))
+
+
+def takes_out_the_last(held, wanted):
+    """The last wanted token is taken out of the caller's list."""
+    wanted.pop()
+    return common(held, wanted)
+
+
+def sixteen_bits(held, wanted):
+    return common([token % 65536 for token in held], [token % 65536 for token in wanted])
+
+
+def tokens_by_object(held, wanted):
+    return next((i for i, (a, b) in enumerate(zip(held, wanted)) if a is not b), min(len(held), len(wanted)))
+
+
 def equal_places(held, wanted):
     return sum(a == b for a, b in zip(held, wanted))
 
@@ -431,6 +455,60 @@ MISTAKES = (
         work(other=-1),
         "You return -1 for another identity. It is a number of tokens: 0.",
         SAME,
+    ),
+    Mistake(
+        "by-object",
+        work(is_same=by_object),
+        "`is` asks whether two values are one object. Equal texts of two requests are not: use ==.",
+        FRONT,
+    ),
+    Mistake(
+        "tokens-by-object",
+        work(alike=tokens_by_object),
+        "`is` asks whether two tokens are one object. Large equal numbers are not: use ==.",
+        FRONT,
+    ),
+    Mistake(
+        "sixteen-bits",
+        work(alike=sixteen_bits),
+        "Only 16 bits of a token are compared. Vocabularies are larger: 70005 and 4469 are two tokens.",
+        FRONT,
+    ),
+    Mistake(
+        "takes-out-the-last",
+        work(alike=takes_out_the_last, most=lambda n, held, wanted: n),
+        "You take the last token out of the caller's list. Leave both dicts as they are: count to len - 1.",
+        LAST,
+    ),
+    Mistake(
+        "as-texts",
+        looked_at(lambda value, name: str(value)),
+        "You compare values as texts. None and 'None' are two values: compare them as they are.",
+        SAME,
+    ),
+    Mistake(
+        "empty-is-none",
+        looked_at(lambda value, name: value or None),
+        "An adapter named '' passes for None. Compare values as they are.",
+        SAME,
+    ),
+    Mistake(
+        "spaces-stripped",
+        looked_at(lambda value, name: value.strip() if value else value),
+        "You strip spaces before you compare. Compare values as they are.",
+        SAME,
+    ),
+    Mistake(
+        "missing-is-empty",
+        with_default(""),
+        "A missing field passes for ''. Nothing may equal your default: ask `name in held`.",
+        MISSING,
+    ),
+    Mistake(
+        "missing-is-0",
+        with_default(0),
+        "A missing field passes for 0. Nothing may equal your default: ask `name in held`.",
+        MISSING,
     ),
     Mistake(
         "all-fields",

@@ -52,7 +52,8 @@ def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 
 @stage("memory", weight=2, why="The point of forgetting: memory stays what it is, however long the text grows.")
 def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for sinks, window, sizes in ((2, 3, [1] * 7), (2, 3, [23, 1]), (4, 3, [5] * 3), (1, 2, [40, 40])):
+    texts = ((2, 3, [1] * 7), (2, 3, [23, 1]), (4, 3, [5] * 3), (1, 2, [40, 40]), (0, 3, [4, 19]))
+    for sinks, window, sizes in texts:
         run = Run(subject, rng, sinks, window, sum(sizes), SMALL)
         for T in sizes:
             yield from run.chunk(T)
@@ -61,7 +62,7 @@ def memory(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 
 @stage("reused tensors", why="A real decoder writes the next keys into the same memory, and serves other texts too.")
 def reused_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    for sinks, window, sizes in ((2, 5, [3, 1, 2, 2]), (3, 4, [7, 1])):
+    for sinks, window, sizes in ((2, 5, [3, 1, 2, 2]), (3, 4, [7, 1]), (0, 3, [5, 3, 1])):
         run, other = (Run(subject, rng, sinks, window, n, SMALL) for n in (sum(sizes), 9))
         yield from other.chunk(4)
         for T in sizes:

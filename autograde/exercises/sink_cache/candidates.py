@@ -568,6 +568,13 @@ class SinksAreViews(Base):
         return got
 
 
+class PlainWindowIsAView(Base):
+    """Without sinks the last rows are a slice."""
+
+    def cut(self, rows, stay):
+        return rows[:, :, -self.window :] if self.sinks == 0 else super().cut(rows, stay)
+
+
 class PositionsForEver(Base):
     """The rows are cut; a list of every position ever seen grows with the text."""
 
@@ -683,6 +690,7 @@ MISTAKES = (
     Mistake("large-buffer", LargeBuffer, "Room for a whole text is taken, and a few rows of it are used. Take sinks + window rows.", "memory"),
     Mistake("keeps-the-last-answer", KeepsTheLastAnswer, "What append() returned is kept too: the same rows twice.", "memory"),
     Mistake("sinks-are-views", SinksAreViews, "The sinks are a slice of the prompt's tensor, and a slice keeps all of it alive. `.clone()` them.", "memory"),
+    Mistake("plain-window-is-a-view", PlainWindowIsAView, "Without sinks the window is a slice, and a slice keeps all of the tensor alive. `.clone()` it.", "memory"),
     Mistake("positions-for-ever", PositionsForEver, "The rows go, but every position ever seen is kept. Keep those of the rows.", "memory"),
     Mistake("keeps-references", KeepsReferences, "A first chunk is kept as it came. The caller reuses its tensors: copy the rows.", "reused tensors"),
     Mistake("full-chunk-is-kept", FullChunkKept, "A first chunk of just sinks + window rows is kept as it came. The caller reuses its tensors: copy the rows.", "reused tensors"),
