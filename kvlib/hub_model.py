@@ -7,6 +7,7 @@ out gives fluent nonsense. The files are read here, without another package. Row
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,21 +55,28 @@ def load_from_hub(name_or_folder: str | Path, dtype: torch.dtype = torch.float32
 
 def read_hub_config(known: Mapping[str, Any]) -> TransformerConfig:
     """The sizes in a `config.json`. Raises ValueError for whatever `kvlib.transformer` does not do."""
+    if not isinstance(known, Mapping):
+        raise ValueError(f"{CONFIG} must hold names and values, got a {type(known).__name__}")
     kind = (known.get("architectures") or ["none"])[0]
     if kind not in FAMILY:
         raise ValueError(f"architecture {kind}: known here are {' and '.join(FAMILY)}")
     rope = known.get("rope_parameters") or known.get("rope_scaling") or {}
+    given = (rope, known.get("rope_scaling") or {})  # files of today have one, older ones the other, some both
+    scaled = [way for way in given if way.get("rope_type", way.get("type", "default")) != "default"]
     has = {
         "biases in attention": known.get("attention_bias"),
         "biases in the feed-forward part": known.get("mlp_bias"),
         f"the activation {known.get('hidden_act')!r}": known.get("hidden_act", "silu") not in ("silu", "swish"),
-        f"rotary positions scaled by {rope}": rope.get("rope_type", rope.get("type", "default")) != "default",
+        f"rotary positions scaled by {scaled[0] if scaled else None}": scaled,
         "heads that are turned in part": rope.get("partial_rotary_factor", known.get("partial_rotary_factor", 1)) != 1,
         f"a sliding window of {known.get('sliding_window')}": known.get("sliding_window"),
         "quantised weights": known.get("quantization_config"),
     }
     if found := [what for what, there in has.items() if there]:
         raise ValueError(f"the model has {found[0]}, which a kvlib Transformer has not")
+    needed = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size")
+    if lost := [name for name in needed if type(known.get(name)) is not int]:
+        raise ValueError(f"{CONFIG} must have a whole number {lost[0]}, got {known.get(lost[0])!r}")
     num_heads = known["num_attention_heads"]
     return TransformerConfig(
         num_layers=known["num_hidden_layers"],
@@ -79,7 +87,7 @@ def read_hub_config(known: Mapping[str, Any]) -> TransformerConfig:
         hidden=known["intermediate_size"],
         vocab_size=known["vocab_size"],
         rope_base=float(rope.get("rope_theta", known.get("rope_theta", 10000.0))),
-        eps=known.get("rms_norm_eps", 1e-6),
+        eps=known.get("rms_norm_eps") or 1e-6,
         tied=bool(known.get("tie_word_embeddings", False)),
     )
 
@@ -102,17 +110,24 @@ def read_safetensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
         if head > path.stat().st_size - 8:
             raise ValueError(f"{path.name}: no safetensors file, or cut off")
         table = json.loads(file.read(head))
+        if not isinstance(table, dict):
+            raise ValueError(f"{path.name}: the table of tensors is a {type(table).__name__}")
         for name, entry in table.items():
             if name == "__metadata__":
                 continue
+            if not {"dtype", "shape", "data_offsets"} <= set(entry):
+                raise ValueError(f"{path.name}: {name} has {sorted(entry)}, wanted dtype, shape and data_offsets")
             if entry["dtype"] not in DTYPES:
                 raise ValueError(f"{path.name}: {name} is of {entry['dtype']}; known here: {', '.join(DTYPES)}")
-            first, last = entry["data_offsets"]
+            dtype, (first, last) = DTYPES[entry["dtype"]], entry["data_offsets"]
+            size = math.prod(entry["shape"]) * dtype.itemsize
+            if first < 0 or last - first != size or not size:
+                raise ValueError(f"{path.name}: {name} has bytes {first} to {last}, its shape takes {size}")
             file.seek(8 + head + first)
             data = bytearray(file.read(last - first))
             if len(data) != last - first:
                 raise ValueError(f"{path.name}: the file ends within {name}")
-            yield name, torch.frombuffer(data, dtype=DTYPES[entry["dtype"]]).view(entry["shape"])
+            yield name, torch.frombuffer(data, dtype=dtype).view(entry["shape"])
 
 
 def _files_of(name_or_folder: str | Path) -> Callable[[str], Path]:
@@ -145,6 +160,11 @@ def _weight_files(fetch: Callable[[str], Path]) -> list[Path]:
     """One file, or those that an index names."""
     try:
         return [fetch(WEIGHTS)]
-    except FileNotFoundError:
-        index = json.loads(fetch(INDEX).read_text(encoding="utf-8"))
+    except FileNotFoundError as missing:
+        try:
+            index = json.loads(fetch(INDEX).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise missing from None  # it is the file of weights that is missed, not its index
+        if not isinstance(index, dict) or not isinstance(index.get("weight_map"), dict):
+            raise ValueError(f"{INDEX} has no weight_map") from None
         return [fetch(file) for file in sorted(set(index["weight_map"].values()))]

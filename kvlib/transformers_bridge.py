@@ -35,10 +35,15 @@ def as_transformers_cache(layers: Sequence[Any]) -> Any:
         model.generate(tokens, cache=cache, max_new_tokens=32)
 
     layers: objects with the methods of `kvlib.cache_layer.CacheLayer`. They may be given to one cache only.
-    Raises `NoTransformers` where the library is missing, and ValueError for no layers.
+    Raises `NoTransformers` where the library is missing, and ValueError for no layers, the same one twice, or one that
+    holds tokens already: the model would go on from another text without a word.
     """
     if not layers:
         raise ValueError("wanted one layer for each layer of the model, got none")
+    if len({id(layer) for layer in layers}) < len(layers):
+        raise ValueError(f"wanted a layer of its own for each layer of the model, got one twice among {len(layers)}")
+    if any(layer.get_seq_length() for layer in layers):
+        raise ValueError("wanted layers that hold nothing, got one that holds tokens; reset() empties it")
     try:
         from transformers import Cache
         from transformers.cache_utils import CacheLayerMixin

@@ -129,9 +129,9 @@ if tokenizer is not None:
 # %% [markdown] card="10.2"
 # - The first `update` fixes B, Hkv, both D, the dtypes, and makes memory for `max_len` tokens: B * Hkv * `max_len` * (D
 #   of `k` + D of `v`) elements and nothing else. Later ones copy the new rows only, so what comes back are views.
-# - `ValueError`, and nothing changes: no room for all T tokens, another shape or dtype, `crop` above 0. A refused first
-#   `update` fixes nothing.
-# - `crop` of more than is held leaves none.
+# - `ValueError`, and nothing changes: no room for all T tokens, another shape or dtype, k and v that disagree in B, Hkv
+#   or T, `crop` above 0. A refused first `update` fixes nothing.
+# - `crop` of more than is held leaves none. The sizes stay fixed.
 # - Whatever moves sequences moves K and V, and the memory is then that of the new B. While nothing is held, it does
 #   nothing. `rows` are tensors of int64, `n` is a number.
 # - After `reset` the layer is as new. The caller's tensors stay as they are, and are used again.
@@ -306,7 +306,7 @@ else:
 #   all; the last one is fed to nobody.
 # - Return a dict. `"same"`: steps with the same best token. `"first"`: the number of the first step that differs, or
 #   `None`. `"largest"`: the largest absolute difference of a logit, over all steps.
-# - A step with a NaN differs, and makes `"largest"` infinite.
+# - A step with a NaN in either row differs, and makes `"largest"` infinite.
 
 
 # %% exercise="10.3"

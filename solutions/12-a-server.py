@@ -166,10 +166,10 @@ def plan_step(decoding, prefilling, max_tokens):
 # How you decide is up to you. The rules below are all that is checked; the numbers in them are 4 steps and 8 requests.
 
 # %% [markdown] card="12.3"
-# - Each request gets the tokens that it gets alone, each of them sent once, then `"done"`. One whose p + n - 1 tokens can
-#   never fit is `"refused"`. In the end all is closed and released.
-# - Once its abort came: no token, no step. It is released and closed as `"aborted"` within 4 steps. An abort may be too late:
-#   one that is closed already is ignored.
+# - Each request gets the tokens that it gets alone, each of them sent once, within 4 steps of being made; then `"done"`. One
+#   whose p + n - 1 tokens can never fit is `"refused"`.
+# - Once its abort came: no token, no step, `"aborted"`. An abort may be too late: one that is closed already is ignored.
+# - Who is done or aborted is closed and released within 4 steps.
 # - Plan no step of more than `max_tokens`. Who decodes is left out of at most 4 steps in a row that compute others' prompts. A
 #   prompt that has room (all that are open fit to their ends) waits for at most 4 steps in a row that compute no prompt.
 # - At most 8 that asked later are done while one waits for its next token. Let one be safe from giving way.

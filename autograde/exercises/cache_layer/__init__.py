@@ -75,6 +75,15 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         for what, k, v in driven.wrong_rows():
             yield from driven.refuses(what, k, v)
         yield from driven.update(1, "after the refusals: ")
+    driven = Driven(subject, rng)
+    (k, v), short = driven.draw(2), driven.draw(1)
+    for what, one, other in (
+        ("one value for both tokens", k, short[1]),
+        ("one key for both tokens", short[0], v),
+        ("v with one sequence for all", k, v[:1]),
+    ):
+        yield from driven.refuses(what, one, other)
+    yield from driven.update(2, "after the refusals: ")
 
 
 @stage("crop", why="Drafts that were rejected go again. Transformers says how many go, as a number below 0.")
@@ -94,6 +103,9 @@ def crop(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         driven.crop(n)
         yield driven.length(f"after crop({n})")
         yield from driven.update(num_tokens, f"after crop({n}): ")
+    driven.crop(-40)
+    yield from driven.refuses_other_sizes("after crop(-40)")  # only reset() makes it as new
+    yield from driven.update(2, "after the refusals: ")
 
 
 @stage("sequences", weight=2, why="Beams fork and die. Rows must follow their sequence, in K and in V alike.")
@@ -106,9 +118,10 @@ def sequences(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         ("reorder_cache", np.array([1, 1]), [1, 1]),
         ("batch_repeat_interleave", 3, [0, 0, 0, 1, 1, 1]),
         ("reorder_cache", np.array([5, 0, 1, 2, 3, 4]), [5, 0, 1, 2, 3, 4]),
+        ("batch_select_indices", np.array([3, 0, 3]), [3, 0, 3]),
     )
-    driven = Driven(subject, rng, Sizes(max_len=17, batch_size=4))
-    other = Driven(subject, rng, Sizes(max_len=17, batch_size=4))
+    driven = Driven(subject, rng, Sizes(max_len=19, batch_size=4))
+    other = Driven(subject, rng, Sizes(max_len=19, batch_size=4))
     for method, arg, _ in moves[:3]:  # nothing is held: nothing happens
         driven.call(method, arg)
     yield from driven.update(3, "after moves of an empty layer: ")
@@ -118,6 +131,13 @@ def sequences(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         for num_tokens in (1, 1):
             yield from driven.update(num_tokens, f"after {method}({np.asarray(arg).tolist()}): ")
         yield driven.storage(f"after {method}({np.asarray(arg).tolist()})")
+    driven.crop(-2)
+    yield from driven.refuses_other_sizes("after sequences were moved")
+    driven.crop(-40)
+    for method, arg in (("batch_select_indices", np.array([1, 0])), ("batch_repeat_interleave", 2)):
+        driven.call(method, arg)  # nothing is held once more
+        yield from driven.update(1, f"after {method} of an empty layer: ")
+        driven.crop(-1)
     yield from other.update(1, "in another layer: ")
 
 
@@ -135,6 +155,9 @@ def reset(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         if number:
             yield driven.length("after reset()")
             yield driven.room("after reset()")
+            if number == 1:
+                yield from driven.update(3, "after the second reset: ")
+                yield from driven.refuses_other_sizes("after reset()")
     yield from driven.update(11, "after the last reset: ")
     yield from driven.refuses("1 token", *driven.draw(1))
     yield driven.storage("after the last reset()")

@@ -91,6 +91,67 @@ class Base:
         self.K = self.V = None
 
 
+class FixedAnewWhenEmpty(Base):
+    """As long as nothing is held, any sizes will do."""
+
+    def update(self, k, v, *ignored):
+        self.refuse_room(k, v)
+        if self.used == 0:
+            self.K = self.V = None
+        return super().update(k, v, *ignored)
+
+
+class MovesWhenEmpty(Base):
+    """Whether there are buffers is asked, not whether they hold anything."""
+
+    def move(self, change):
+        if self.K is not None:
+            self.K, self.V = change(self.K), change(self.V)
+
+
+class FirstNotCompared(Base):
+    """k and v are held against the buffers, and there are none in the first call."""
+
+    def refuse_shapes(self, k, v):
+        if self.K is not None:
+            super().refuse_shapes(k, v)
+
+
+class LooksOnlyAtFirst(Base):
+    """Whether rows are compared with the buffers is switched off at some point."""
+
+    looks = True
+
+    def refuse_shapes(self, k, v):
+        if self.looks:
+            super().refuse_shapes(k, v)
+
+    def refuse_dtypes(self, k, v):
+        if self.looks:
+            super().refuse_dtypes(k, v)
+
+
+class MovedUnchecked(LooksOnlyAtFirst):
+    def move(self, change):
+        self.looks = self.looks and not self.used
+        super().move(change)
+
+
+class ResetUnchecked(LooksOnlyAtFirst):
+    """Only the sizes of the first text are looked at."""
+
+    def reset(self):
+        super().reset()
+        self.looks = False
+
+
+class SelectsOnce(Base):
+    """A sequence that is named twice is held once."""
+
+    def batch_select_indices(self, rows):
+        self.move(lambda buffer: buffer[list(dict.fromkeys(rows.tolist()))])
+
+
 # What update returns and writes.
 
 
@@ -1149,6 +1210,42 @@ MISTAKES = (
         "k and v may have different numbers of tokens: one row is spread over all. Compare them.",
         "refusals",
     ),
+    Mistake(
+        "first-call-not-compared",
+        FirstNotCompared,
+        "In the first call you do not compare k with v: one value is spread over all tokens. B, Hkv and T must agree.",
+        "refusals",
+    ),
+    Mistake(
+        "fixed-anew-when-empty",
+        FixedAnewWhenEmpty,
+        "When `crop` has left nothing you take any sizes. The first `update` fixed them, and only `reset` frees them.",
+        "crop",
+    ),
+    Mistake(
+        "moves-when-empty",
+        MovesWhenEmpty,
+        "You move sequences after `crop` has left nothing, and B changes. Ask how many tokens are held.",
+        "sequences",
+    ),
+    Mistake(
+        "unchecked-after-a-move",
+        MovedUnchecked,
+        "After sequences were moved, rows of any size are taken. Compare them with the buffers as they are now.",
+        "sequences",
+    ),
+    Mistake(
+        "selects-once",
+        SelectsOnce,
+        "A sequence that is named twice is held once. Hold one for each number in `rows`.",
+        "sequences",
+    ),
+    Mistake(
+        "unchecked-after-reset",
+        ResetUnchecked,
+        "After `reset` rows of any size are taken. The next `update` fixes the sizes again.",
+        "reset",
+    ),
     Mistake("crop-keeps", CropKeeps, "`crop(-2)` keeps two tokens. It removes two.", "crop"),
     Mistake(
         "crop-takes-lengths",
@@ -1399,13 +1496,13 @@ class OneBuffer:
         self.n -= min(self.n, -n)
 
     def batch_select_indices(self, rows):
-        if self.both is not None:
+        if self.n:
             self.both = self.both.index_select(0, rows)
 
     reorder_cache = batch_select_indices
 
     def batch_repeat_interleave(self, n):
-        if self.both is not None:
+        if self.n:
             self.batch_select_indices(torch.arange(self.both.shape[0] * n) // n)
 
     def reset(self):

@@ -162,6 +162,12 @@ class Driven:
         yield refuses(self.subject, self.layer, "update", k, v, key=key, what=what, after=look)
         yield self.length(f"after refusing {what}")
 
+    def refuses_other_sizes(self, when: str) -> Iterable[Finding]:
+        """Whether update() refuses rows of other sizes or of another dtype, K and V alike."""
+        for what, k, v in self.wrong_rows():
+            if what.startswith("k and v"):
+                yield from self.refuses(f"{what}, {when}", k, v)
+
     def refuses_crop(self, n: int) -> Finding:
         """Whether crop() with a number above 0 is refused."""
 

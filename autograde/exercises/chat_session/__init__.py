@@ -162,6 +162,8 @@ def edits(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         [12, 3, 4, 0, 0, 8, 40],
         [12, 259, 4, 0, 0, 8, 40],
         [12, 259, 5, 0, 0, 8, 40, 9],
+        [12, 771, 5, 0, 0, 8, 40, 9],  # equal modulo 512, and then modulo 100
+        [12, 871, 5, 0, 0, 8, 40, 9],
     )
 
 
@@ -204,9 +206,11 @@ def two_sessions(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
 def the_work(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     t = drawn(rng, 6)
     tokens, turns = t[:70], [t[:70]]
-    for cut, new in ((0, 3), (0, 1), (2, 5), (45, 40), *rng.integers([0, 1], [9, 7], size=(19, 2)).tolist()):
+    for cut, new in ((0, 3), (0, 1), (2, 5), (45, 40), (0, 30), *rng.integers([0, 1], [9, 7], size=(19, 2)).tolist()):
         tokens = tokens[: len(tokens) - cut] + [int(token) for token in rng.choice(t, size=new)]
         turns.append(tokens)
+    tokens = [*tokens[:11], 1, *tokens[12:]]  # one token near the start, and all behind it is as it was
+    turns += [tokens, [*tokens, 2, 3]]
     yield from Talk(subject, rng).turns(*turns)
 
 

@@ -619,6 +619,22 @@ class FarEditsAnew(Base):
         return 0 if len(self.held) - common > 40 else super().keep(common, tokens)
 
 
+class LooksAtTheEnd(Base):
+    """Where the last eight held tokens are the same, all before them are taken to be."""
+
+    def common(self, tokens):
+        held = len(self.held)
+        return held if held > 8 and self.held[-8:] == tokens[:held][-8:] else super().common(tokens)
+
+
+class LongMessagesAnew(Base):
+    """More than sixteen new tokens are taken for a new conversation."""
+
+    def keep(self, common, tokens):
+        kept = super().keep(common, tokens)
+        return 0 if kept == len(self.held) and len(tokens) - kept > 16 else kept
+
+
 class RemembersSixtyFour(Base):
     """The list has no more than 64 tokens."""
 
@@ -711,6 +727,8 @@ MISTAKES = (
     _m("on-the-class", OnTheClass, "The list of tokens is the class's, so all sessions share it. Keep it in self.", TWO),
     _m("newest-model", NewestModel, "All sessions ask the newest model. Each has its own: keep it in self.", TWO),
     _m("far-edits-anew", FarEditsAnew, "An edit far back makes you begin at the start. What stands before it is still right.", WORK),
+    _m("looks-at-the-end", LooksAtTheEnd, "You look at the last few held tokens only. One far before them may have changed: compare all.", WORK),
+    _m("long-messages-anew", LongMessagesAnew, "After a long message you begin at the start. What is held is still right.", WORK),
     _m("sixty-four-remembered", RemembersSixtyFour, "Your list has the first 64 tokens only. The model holds all of them.", WORK),
     _m("anew-now-and-then", AnewNowAndThen, "Now and then you compute everything anew. The rows are right as long as the tokens are the same.", WORK),
 )  # fmt: skip

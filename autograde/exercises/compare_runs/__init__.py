@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from autograde.compare import shown
 from autograde.exercise import Exercise, stage
 from autograde.exercises.compare_runs.candidates import MISTAKES, VARIANTS
 from autograde.exercises.compare_runs.model import Lie, TwoArms
 from autograde.expect import agrees, counts, equals
-from autograde.finding import Finding
+from autograde.finding import Finding, held
 from autograde.lazy import Later
 from autograde.subject import Subject
-
-BIG = 1e9  # stands for infinity where numbers are compared
 
 
 class Run:
@@ -52,13 +51,12 @@ class Run:
         else:
             yield equals(self.subject, self.got["first"], first, key=f"{key} first", fact=fact, what=where)
         fact = "largest is the largest |difference| of any logit at any step"
-        if math.isinf(largest):
-            fact = "a NaN among the logits makes largest infinite"
         got = self.got["largest"]
         one = got.reshape(()).item() if isinstance(got, np.ndarray) and got.size == 1 else got
-        if isinstance(one, float) and math.isinf(one):
-            one = math.copysign(BIG, one)
-        yield agrees(self.subject, one, min(largest, BIG), key=f"{key} largest", fact=fact)
+        if math.isinf(largest):
+            yield self._infinite(one, f"{key} largest", where)
+        else:
+            yield agrees(self.subject, one, largest, key=f"{key} largest", fact=fact)
         alike, due = self.model.fed_alike(self.steps), len(self.prompt) + self.steps - 1
         fact = "the cached arm is fed the best tokens of the other run"
         yield counts(self.subject, alike, due, key=f"{key} fed", fact=fact, clue="counted in tokens from the start")
@@ -70,6 +68,13 @@ class Run:
         got = str(self.got["first"])[:40]
         events = len(self.subject.record)
         return Finding(False, key, f"does not hold: {fact}", where=where, expected="None", got=got, events=events)
+
+    def _infinite(self, got: Any, key: str, where: str) -> Finding:
+        fact = "a NaN among the logits makes largest infinite"
+        if isinstance(got, float) and got == math.inf:
+            return held(key, fact)
+        events, given = len(self.subject.record), shown(got)
+        return Finding(False, key, f"does not hold: {fact}", where=where, expected="inf", got=given, events=events)
 
     def worked(self, key: str) -> Iterable[Finding]:
         """Whether each arm was asked for what it has to do."""
@@ -105,6 +110,7 @@ def anywhere(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         ("at the start", 5, [Lie(0, "worst", -4.5), Lie(3, "worst", -1.5)]),
         ("at the end", 5, [Lie(4, "worst", -3.5), Lie(1, "add", -0.5)]),
         ("up", 4, [Lie(1, "best", 2.5), Lie(2, "worst", -0.5)]),
+        ("below the best", 5, [Lie(1, "second"), Lie(3, "low")]),
     ):
         yield from Run(subject, rng, 3, steps, lies).judged(name)
 
@@ -115,6 +121,7 @@ def not_a_number(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
         ("another difference, then NaN", [Lie(0, "worst", -2.5), Lie(2, "nan", 4.0)]),
         ("NaN at the best one", [Lie(1, "nan best", 1.0)]),
         ("NaN, then another difference", [Lie(0, "nan"), Lie(1, "add", 0.25), Lie(2, "worst", -2.5)]),
+        ("NaN in the run without a cache", [Lie(1, "add", 0.25), Lie(3, "nan full")]),
     ):
         yield from Run(subject, rng, 3, 4, lies).judged(name)
     yield from Run(subject, rng, 4, 3, [Lie(2, "add", 0.125)]).judged("no NaN")

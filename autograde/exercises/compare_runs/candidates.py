@@ -32,7 +32,7 @@ class Base:
         return float((right - got).abs().max())
 
     def same(self, right, got):
-        return not got.isnan().any() and int(right.argmax()) == int(got.argmax())
+        return not (right + got).isnan().any() and int(right.argmax()) == int(got.argmax())
 
     def widest(self, largest, difference):
         return max(largest, math.inf if math.isnan(difference) else difference)
@@ -62,6 +62,16 @@ class Base:
 
 def changed(**parts):
     return type("Changed", (Base,), {name: (lambda self, *args, _f=f: _f(*args)) for name, f in parts.items()})()
+
+
+def ranked(places):
+    """The best tokens, so many of them, have to be the same in the same order."""
+
+    def same(right, got):
+        best, other = (row.topk(places).indices.tolist() for row in (right, got))
+        return not (right + got).isnan().any() and best == other
+
+    return changed(same=same)
 
 
 class EachItsOwn(Base):
@@ -326,6 +336,8 @@ MISTAKES = (
     _m("best-logits-compared", BestOfEach(), "You compare the two best logits, whichever tokens they are of. Compare token by token.", TOKEN),
     _m("close-is-same", LogitsAreClose(), "A step counts as the same when the logits are close. Compare the best tokens; `largest` tells the rest.", ALIKE),
     _m("best-token-only", OnlyTheBest(), "You look at the chosen token's logit alone. Any other may be far off: take the largest of all.", ANYWHERE),
+    _m("all-in-order", ranked(11), "A step counts as different when any two logits change places. Compare the best token alone.", ANYWHERE),
+    _m("second-best-too", ranked(2), "A step counts as different when the second best token differs. Compare the best one alone.", ANYWHERE),
     _m("signed", changed(difference=lambda r, g: float((g - r).max())), "You take the largest signed difference. What is too small counts as well: use abs().", ANYWHERE),
     _m("signed-the-other-way", changed(difference=lambda r, g: float((r - g).max())), "You take the largest signed difference. What is too large counts as well: use abs().", ALIKE),
     _m("abs-after-max", changed(difference=lambda r, g: abs(float((r - g).max()))), "abs() comes after max(): what is too large is missed. Take abs() of each first.", TOKEN),
@@ -334,6 +346,8 @@ MISTAKES = (
     _m("nan-made-zero", changed(difference=lambda r, g: float((r - g).nan_to_num(0).abs().max())), "You turn NaN into 0, so that it counts as equal. It is the worst difference there is: infinite.", NAN),
     _m("nan-left-as-it-is", changed(widest=lambda largest, d: d if math.isnan(d) or d > largest else largest), "largest is NaN, and the next comparison loses it. Report infinity.", NAN),
     _m("nan-at-the-best", changed(same=lambda r, g: int(r.argmax()) == int(g.argmax())), "argmax takes a NaN for the best one, and it can stand just there. A step with a NaN differs.", NAN),
+    _m("nan-in-the-cache-only", changed(same=lambda r, g: not g.isnan().any() and int(r.argmax()) == int(g.argmax())), "You look for NaN in the cached logits only. One in the full run makes the step differ as well.", NAN),
+    _m("as-a-large-number", changed(widest=lambda largest, d: max(largest, 1e9 if math.isnan(d) else d)), "A NaN becomes a large number. A real difference could be as large: make it infinite.", NAN),
     _m("full-asked-twice", FullTwice(), "You run the model without a cache twice at each step. Keep its logits.", WORK),
 )  # fmt: skip
 
@@ -383,7 +397,7 @@ def cached_first(model, prompt, steps):
         got = model.cached(text if step == 0 else text[-1:])[-1]
         right = model.full(text)[-1]
         off.append(torch.nan_to_num((right - got).abs(), nan=math.inf).max())
-        if right.argmax() == got.argmax() and not got.isnan().any():
+        if right.argmax() == got.argmax() and not (right + got).isnan().any():
             same += 1
         else:
             first = step if first is None else first

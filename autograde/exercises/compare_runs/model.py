@@ -13,6 +13,7 @@ from autograde.subject import Trusted
 
 VOCAB = 11
 LONGEST = 64  # more tokens than any text here
+SWAPS = {"swap": (-1, -2), "second": (-2, -3), "low": (0, 1)}  # places in the order from the worst to the best
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class Lie:
     """What the cached arm says at one step, 0 being the one that the prompt ends with.
 
     "add": all logits are off by `by`; "worst", "best": that one alone; "swap": the best and the second best change
-    places; "nan", "nan best": all are off, and the worst or the best one is no number.
+    places; "second": the second and the third best do; "low": the two worst do; "nan", "nan best": all are off, and the
+    worst or the best one is no number. "nan full" is a lie of the other arm, at the last step only: its best one is no
+    number.
     """
 
     step: int
@@ -41,7 +44,7 @@ class TwoArms:
         """Logits (n, VOCAB)."""
         tokens = _tokens(tokens)
         self.recomputed += len(tokens)
-        return np.array([self._row(tokens[: i + 1]) for i in range(len(tokens))])
+        return np.array([self._full(tokens[: i + 1]) for i in range(len(tokens))])
 
     def start(self) -> None:
         """Nothing is held."""
@@ -78,12 +81,13 @@ class TwoArms:
         for step in range(steps):
             right = self._row(text)
             told = self._told(right, step)
-            if np.isnan(told).any():
+            nan = bool(np.isnan(told + self._full(text)).any())
+            if nan:
                 largest = math.inf
             else:
                 largest = max(largest, *(abs(a - b) for a, b in zip(right.tolist(), told.tolist(), strict=True)))
             best = max(range(VOCAB), key=lambda token, right=right: right[token])
-            if np.isnan(told).any() or max(range(VOCAB), key=lambda token, told=told: told[token]) != best:
+            if nan or max(range(VOCAB), key=lambda token, told=told: told[token]) != best:
                 differing.append(step)
             text.append(best)
         return differing, largest
@@ -94,13 +98,20 @@ class TwoArms:
         ranks = rng.permutation(VOCAB) * 0.75 - 4
         return ranks + rng.uniform(0, 0.35, size=VOCAB)
 
+    def _full(self, tokens: Sequence[int]) -> np.ndarray:
+        row, lie = self._row(tokens), self.lies.get(len(tokens) - len(self.prompt))
+        if lie is not None and lie.kind == "nan full":
+            row[np.argmax(row)] = math.nan
+        return row
+
     def _told(self, row: np.ndarray, step: int) -> np.ndarray:
         lie, row = self.lies.get(step), row.copy()
-        if lie is None:
+        if lie is None or lie.kind == "nan full":
             return row
         order = np.argsort(row)
-        if lie.kind == "swap":
-            row[order[[-1, -2]]] = row[order[[-2, -1]]]
+        if lie.kind in SWAPS:
+            one, other = (order[place] for place in SWAPS[lie.kind])
+            row[one], row[other] = row[other], row[one]
         else:
             row[{"worst": order[0], "best": order[-1]}.get(lie.kind, slice(None))] += lie.by
             if lie.kind.startswith("nan"):

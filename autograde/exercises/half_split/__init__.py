@@ -69,7 +69,7 @@ def all_heads(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
 @stage("refusals", why="With a wrong head dim some numbers still fit, and the model talks nonsense.")
 def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     yield _ask(subject, rng, 3, 6, 2)
-    for rows, D in ((14, 6), (16, 12), (6, 8), (15, 5), (9, 3)):
+    for rows, D in ((14, 6), (16, 12), (6, 8), (15, 5), (9, 3), (12, 3), (9, 6), (14, 7), (4, 1)):
         what = f"{rows} rows, head_dim {D}"
         yield refused(subject, _weight(rng, rows, 3), D, key=what, what=what)
     yield _ask(subject, rng, 2, 10, 3)

@@ -184,6 +184,25 @@ def odd_accepted(weight, head_dim):
     return _by(weight, _order(head_dim), head_dim)
 
 
+def odd_rows(weight, head_dim):
+    """An odd number of rows is refused, an odd head dim is not."""
+    if weight.shape[0] % 2 or weight.shape[0] % head_dim:
+        raise ValueError("rows")
+    return _by(weight, _order(head_dim), head_dim)
+
+
+def one_is_even(weight, head_dim):
+    """A head dim of 1 comes back as it is."""
+    return weight.clone() if head_dim == 1 else half_split(weight, head_dim)
+
+
+def half_divides(weight, head_dim):
+    """Rows that half a head dim divides are let through: the last head has the first half only."""
+    if head_dim % 2 or weight.shape[0] % (head_dim // 2):
+        raise ValueError("rows")
+    return _by(weight, _order(head_dim), head_dim)
+
+
 def runtime_error(weight, head_dim):
     """What reshape says of it."""
     pairs = weight.reshape(-1, head_dim // 2, 2, weight.shape[1])
@@ -235,6 +254,9 @@ MISTAKES = (
     Mistake("drops-the-rest", drops_the_rest, "Rows that do not fill a head are left out in silence. Refuse them with ValueError.", "refusals"),
     Mistake("keeps-the-rest", keeps_the_rest, "Rows that do not fill a head are let through. Refuse them with ValueError.", "refusals"),
     Mistake("odd-accepted", odd_accepted, "An odd head dim is accepted, though one row has no partner. Refuse it with ValueError.", "refusals"),
+    Mistake("odd-rows", odd_rows, "An odd number of rows is refused. It is the head dim that must be even: several heads of 3 are refused too.", "refusals"),
+    Mistake("one-is-even", one_is_even, "A head dim of 1 is accepted. It is odd: a row alone has no partner.", "refusals"),
+    Mistake("half-divides", half_divides, "You accept rows that half a head dim divides. The whole one must divide them.", "refusals"),
     Mistake("reshape-refuses", runtime_error, "What `reshape` cannot do is a RuntimeError, and some wrong sizes fit. Look first, and raise ValueError.", "refusals"),
     Mistake("asserts", asserts, "Wrong sizes end in an AssertionError. Raise ValueError: `assert` is switched off by python -O.", "refusals"),
     Mistake("odd-number-of-heads", odd_number_of_heads, "An odd number of heads is refused. Only the head dim must be even.", "one head"),

@@ -102,6 +102,7 @@ def several_prompts(subject: Subject, rng: np.random.Generator) -> Iterable[Find
         (3, [2, 7, 6, 4], 17),
         (0, [1, 1, 30, 1], 7),
         (2, [6, 1, 5, 3], 12),
+        (13, [43, 5, 2, 31, 7, 19], 103),
     ):
         yield ask(subject, rng, decoding, remaining, max_tokens)
 

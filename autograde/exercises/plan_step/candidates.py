@@ -47,6 +47,18 @@ def ids_only(decoding, prefilling, max_tokens):
     return [i for i, _ in plan(decoding, prefilling, max_tokens)]
 
 
+def small_pieces(decoding, prefilling, max_tokens):
+    return plan(decoding, [[i, min(remaining, 32)] for i, remaining in prefilling], max_tokens)
+
+
+def few_prompts(decoding, prefilling, max_tokens):
+    return plan(decoding, prefilling[:4], max_tokens)
+
+
+def few_decode(decoding, prefilling, max_tokens):
+    return plan(decoding[:8], prefilling, max_tokens)
+
+
 def as_dict(decoding, prefilling, max_tokens):
     return dict(plan(decoding, prefilling, max_tokens))
 
@@ -308,6 +320,21 @@ MISTAKES = (
     ),
     a_mistake(
         "shortest-first", shortest_first, SEVERAL, "You serve the shortest prompt first. They stay in their order."
+    ),
+    a_mistake(
+        "small-pieces", small_pieces, SEVERAL, "You cut prompts at a size of your own. Only the budget cuts them."
+    ),
+    a_mistake(
+        "few-prompts",
+        few_prompts,
+        SEVERAL,
+        "You plan for the first few prompts. All that the budget has room for get tokens.",
+    ),
+    a_mistake(
+        "few-decode",
+        few_decode,
+        SEVERAL,
+        "You plan for the first few who decode. All that the budget has room for get one.",
     ),
     a_mistake("longest-first", longest_first, SEVERAL, "You serve the longest prompt first. They stay in their order."),
     a_mistake("last-first", last_first, SEVERAL, "You serve the last prompt first. They stay in their order."),

@@ -62,7 +62,9 @@ def found_again(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 def mixed(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     long = [Ask(43, 3, at=4), Ask(39, 4, at=5), Ask(41, 2, at=6)]
     others = [Ask(5, 7, at=3), Ask(4, 23, at=9), Ask(31, 5, at=12), Ask(3, 6, at=20)]
-    for asks in ([Ask(3, 29), Ask(4, 6), *long], [Ask(2, 45), *others]):
+    crowd = [Ask(1 + k % 3, 29) for k in range(11)]  # as many as a step has tokens
+    at_any_time = [Ask(2, 53), *(Ask(3, 2, at=7 * k) for k in range(1, 8))]
+    for asks in ([Ask(3, 29), Ask(4, 6), *long], [Ask(2, 45), *others], crowd, at_any_time):
         yield from Run(subject, rng, (89, 4, 11), asks).judged("news", "starved", "idle")
 
 
@@ -85,17 +87,24 @@ def small_pool(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     # There is always somebody small, and one of the first takes the whole pool.
     asks = [Ask(5, 3), Ask(5, 3), Ask(19, 4), Ask(9, 2), Ask(4, 3), *(Ask(5, 3, at=2 * k) for k in range(1, 13))]
     yield from Run(subject, rng, (6, 4, 11), asks).judged("overtaken")
+    # Who gives way has many behind it. And one that waits could find blocks that another one needs.
+    yield from Run(subject, rng, (6, 4, 11), [Ask(3, 18), Ask(3, 14), *[Ask(5, 3)] * 14]).judged("overtaken")
+    asks = [Ask(9, 2), Ask(13, 12, LATER), Ask(12, 3, LATER, like=(0, 8))]
+    yield from Run(subject, rng, (6, 4, 11), asks).judged()
 
 
 @stage("aborts", weight=2, why="A client that lets go gets nothing more, and what it held is soon there for others.")
 def aborts(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for pool, asks in (
+        ((8, 3, 11), [Ask(7, 17, abort_made=12), Ask(17, 6, abort_at=6), Ask(10, 5), Ask(8, 6, abort_at=11)]),  # waits
         (ROOMY, [Ask(6, 7, abort_made=2), Ask(25, 5, abort_at=0), Ask(4, 5)]),  # in one list with its ask
         (ROOMY, [Ask(5, 30, abort_made=6), Ask(4, 19), Ask(3, 9, abort_made=1)]),  # while it decodes
         (ROOMY, [Ask(4, 19), Ask(47, 9, abort_at=2), Ask(3, 5)]),  # in the middle of its prompt
         (ROOMY, [Ask(3, 5, abort_made=5), Ask(5, 15), Ask(4, 1, abort_made=1)]),  # its last token was just made
         (ROOMY, [Ask(2, 4, abort_at=14), Ask(5, 25)]),  # done for long
-        ((8, 3, 11), [Ask(7, 17, abort_made=12), Ask(17, 6, abort_at=6), Ask(10, 5), Ask(8, 6, abort_at=11)]),  # waits
+        (ROOMY, [Ask(3, 2, abort_at=LATER), Ask(4, 3, LATER + 1)]),  # the same, and nobody is there
+        (ROOMY, [Ask(4, 29, abort_at=7), Ask(5, 31, abort_at=7), Ask(3, 30, abort_at=7), Ask(2, 9)]),  # three at once
+        ((8, 3, 11), [Ask(7, 17), *[Ask(17, 5, abort_at=4)] * 3, Ask(19, 4), Ask(21, 5, abort_at=4)]),  # one never fits
         ((6, 3, 11), [Ask(4, 12, abort_released=True), Ask(5, 11, abort_released=True), Ask(3, 13)]),  # gave way
     ):
         yield from Run(subject, rng, pool, asks).judged()

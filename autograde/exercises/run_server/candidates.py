@@ -1027,7 +1027,252 @@ class EndsWhenIdle(Base):
                 self.step()
 
 
+# What a larger load or an odd moment shows.
+
+
+class AllAtTheEnd(Base):
+    def send(self, request, token):
+        if len(request.made) == request.new:
+            for each in request.made:
+                super().send(request, each)
+
+
+class EightAtATime(Base):
+    def send(self, request, token):
+        if len(request.made) % 8 == 0 or len(request.made) == request.new:
+            for each in request.made[(len(request.made) - 1) // 8 * 8 :]:
+                super().send(request, each)
+
+
+class AtMostFour(Base):
+    def has_room(self, request):
+        return len(self.running) < 4 and super().has_room(request)
+
+
+class AdmitsSeldom(Base):
+    """In every sixth round."""
+
+    rounds = 0
+
+    def admit(self):
+        self.rounds += 1
+        if not self.running or self.rounds % 6 == 0:
+            super().admit()
+
+
+class FullQueue(Base):
+    def ask(self, request):
+        if len(self.waiting) >= 10:
+            self.refuse(request)
+        else:
+            super().ask(request)
+
+
+class WholeResumed(Base):
+    """Chunks for prompts, and what was preempted in one piece."""
+
+    def chunk(self, request, left):
+        return request.pending if request.made and not request.decodes else super().chunk(request, left)
+
+
+class PromptDoneIsEnough(Base):
+    def hand_out(self, work, tokens):
+        for (request, pushed), token in zip(work, tokens, strict=True):
+            self.store(request, pushed)
+            if request.stored >= len(request.prompt):
+                self.take(request, token)
+
+
+class ResumedLast(Base):
+    """Behind all that wait, however many come."""
+
+    def admit(self):
+        self.waiting.sort(key=lambda request: bool(request.made))
+        super().admit()
+
+
+class HoldsWhileItWaits(Base):
+    """Asks admit when a request comes, and keeps what was found until it is its turn."""
+
+    def prepare(self):
+        self.early = {}
+
+    def ask(self, request):
+        super().ask(request)
+        if request in self.waiting:
+            self.early[request.id] = self.engine.admit(request.id, request.tokens)
+
+    def begin(self, request):
+        if request.id in self.early:
+            request.stored = self.early.pop(request.id)
+            self.running.append(request)
+        else:
+            super().begin(request)
+
+    def drop(self, request):
+        if self.early.pop(request.id, None) is not None:
+            self.engine.release(request.id)
+        super().drop(request)
+
+
+class RefusedIsOpen(Base):
+    """Keeps all in one dict, and never takes out who was refused."""
+
+    def prepare(self):
+        self.refused = set()
+
+    def refuse(self, request):
+        super().refuse(request)
+        self.refused.add(request.id)
+
+    def abort(self, i):
+        super().abort(i)
+        if i in self.refused:
+            self.desk.close(i, "aborted")
+
+
+class EndsWithoutAsk(Base):
+    """Takes a wait that brings no ask for the end."""
+
+    def goes_on(self, events):
+        return any(event["kind"] == "ask" for event in events) or not self.is_idle()
+
+
+class WaitBringsAsks(Base):
+    """Reads the prompt of what wait brings first, whatever it is."""
+
+    def listen(self):
+        idle, events = self.is_idle(), super().listen()
+        assert not idle or not events or events[0]["prompt"]
+        return events
+
+
+class AbortedWhileLooping(Base):
+    """Takes aborted ones out of the list that it loops over: the next one is skipped."""
+
+    def listen(self):
+        events = super().listen()
+        gone = [event["id"] for event in events if event["kind"] == "abort"]
+        events = [event for event in events if event["kind"] == "ask"]
+        for event in [event for event in events if event["id"] in gone]:
+            events.remove(event)
+            self.desk.close(event["id"], "aborted")
+        for some in (self.running, self.waiting):
+            for request in some:
+                if request.id in gone:
+                    self.abort(request.id)
+        return events or ([None] if gone else [])
+
+    def handle(self, event):
+        if event is not None:
+            super().handle(event)
+
+
+class OneAbortACall(Base):
+    def listen(self):
+        events = super().listen()
+        gone = [event for event in events if event["kind"] == "abort"]
+        return [event for event in events if event["kind"] == "ask" or event is gone[0]]
+
+
+class AbortsBeforeAsks(Base):
+    """An abort in one list with its ask finds nobody yet."""
+
+    def listen(self):
+        return sorted(super().listen(), key=lambda event: event["kind"])
+
+
 MISTAKES = (
+    Mistake(
+        "all-at-the-end",
+        work(AllAtTheEnd),
+        "You send all tokens of a request when the last one is made. Send each when it is made.",
+        killed_by=ONE,
+    ),
+    Mistake(
+        "eight-at-a-time",
+        work(EightAtATime),
+        "You collect tokens and send several at a time. Send each when it is made.",
+        killed_by=ONE,
+    ),
+    Mistake(
+        "four-at-most",
+        work(AtMostFour),
+        "You let only a few requests run at the same time. Blocks and the budget decide how many do.",
+        killed_by=MIXED,
+    ),
+    Mistake(
+        "admits-seldom",
+        work(AdmitsSeldom),
+        "You admit new ones in every sixth round only. Who has room waits for 4 steps at most.",
+        killed_by=MIXED,
+    ),
+    Mistake(
+        "queue-is-full",
+        work(FullQueue),
+        "You refuse an ask because many wait already. Only who can never fit is refused.",
+        killed_by=MIXED,
+    ),
+    Mistake(
+        "resumed-whole",
+        work(WholeResumed),
+        "You cut prompts into chunks, but not what a preempted request computes again. The budget is for that, too.",
+        killed_by=POOL,
+    ),
+    Mistake(
+        "prompt-is-enough",
+        work(PromptDoneIsEnough),
+        "You send a token as soon as the prompt is stored. Of a resumed request all that it had made must be, too.",
+        killed_by=POOL,
+    ),
+    Mistake(
+        "resumed-last",
+        work(ResumedLast),
+        "Who gave way waits behind all that are new. At most 8 later ones may be done before its next token.",
+        killed_by=POOL,
+    ),
+    Mistake(
+        "holds-while-it-waits",
+        work(HoldsWhileItWaits),
+        "You call `admit` for requests that wait. They hold what was found, and who runs cannot have those blocks.",
+        killed_by=POOL,
+    ),
+    Mistake(
+        "refused-is-open",
+        work(RefusedIsOpen),
+        "You close a refused request once more when its abort comes. It is closed already: ignore the abort.",
+        killed_by=ABORTS,
+    ),
+    Mistake(
+        "ends-without-ask",
+        work(EndsWithoutAsk),
+        "You return when `wait()` brings no ask. It may bring a late abort only: [] alone is the end.",
+        killed_by=ABORTS,
+    ),
+    Mistake(
+        "wait-brings-asks",
+        work(WaitBringsAsks),
+        "You take for granted that `wait()` brings an ask first. It may bring a late abort: look at the kind.",
+        killed_by=ABORTS,
+    ),
+    Mistake(
+        "aborted-while-looping",
+        work(AbortedWhileLooping),
+        "You take aborted requests out of the list that you loop over, so the next one is skipped. Loop over a copy.",
+        killed_by=ABORTS,
+    ),
+    Mistake(
+        "one-abort-a-call",
+        work(OneAbortACall),
+        "You heed the first abort of a list. One call may return several, and each is handed out once.",
+        killed_by=ABORTS,
+    ),
+    Mistake(
+        "aborts-before-asks",
+        work(AbortsBeforeAsks),
+        "You handle aborts before asks. One list may have both of a request: go through it in order.",
+        killed_by=ABORTS,
+    ),
     Mistake(
         "one-token-more",
         work(OneMore),
@@ -1607,14 +1852,10 @@ class SharesAlike(Base):
 
 
 class LargestGivesWay(Base):
-    """The one with most tokens gives way, but never the one that came first, and goes behind those that wait."""
+    """The one with most tokens gives way, but never the one that came first."""
 
     def victim(self):
         return max(self.running[1:] or self.running, key=lambda request: len(request.tokens))
-
-    def pause(self, request):
-        request.stored = 0
-        self.waiting.append(request)
 
 
 class ShortestFirstWithinBounds(Base):
@@ -1697,6 +1938,62 @@ class HearsAfterTheStep(Base):
     def hand_out(self, work, tokens):
         pairs = [(entry, token) for entry, token in zip(work, tokens, strict=True) if entry[0] in self.running]
         super().hand_out([entry for entry, _ in pairs], [token for _, token in pairs])
+
+
+class AllButTheOldest(Base):
+    """All but the oldest give way together."""
+
+    def has_room(self, request):
+        return True
+
+    def give_way(self):
+        while len(self.running) > 1:
+            super().give_way()
+
+
+class DecodesFourSteps(Base):
+    """Never mixes: four steps of decoding, then one of prompts, in blocks."""
+
+    turn = 0
+
+    def order(self):
+        decoding = [request for request in self.running if request.decodes]
+        prompts = [request for request in self.running if not request.decodes]
+        self.turn += 1
+        return prompts if prompts and (not decoding or self.turn % 5 == 0) else decoding
+
+
+class TinyChunks(Base):
+    """A block of each prompt in a step."""
+
+    def chunk(self, request, left):
+        return request.pending[: min(left, self.engine.block_size)]
+
+
+class SendsLater(Base):
+    """Sends what a step made in the next round."""
+
+    def prepare(self):
+        self.unsent = []
+
+    def send(self, request, token):
+        self.unsent.append((request, token))
+
+    def admit(self):
+        unsent, self.unsent = self.unsent, []
+        for request, token in unsent:
+            if self.open(request.id):
+                super().send(request, token)
+        for request in list(self.running):
+            if self.done(request):
+                self.finish(request)
+        super().admit()
+
+    def leave(self):
+        pass
+
+    def order(self):
+        return [request for request in super().order() if not self.done(request)]
 
 
 class RefusesLate(Base):
@@ -1869,10 +2166,14 @@ VARIANTS = (
     Variant("prompts first, within the bound", work(PromptsFirstWithinBounds)),
     Variant("one prompt a step, in two blocks", work(OnePromptAStep)),
     Variant("prompts share alike", work(SharesAlike)),
-    Variant("the largest gives way, and goes to the back", work(LargestGivesWay)),
+    Variant("the largest gives way", work(LargestGivesWay)),
     Variant("the shortest first, within the bound", work(ShortestFirstWithinBounds)),
     Variant("admits to see what is found", work(LooksFirst)),
     Variant("drops prompts from a step first", work(DropsPromptsFirst)),
     Variant("hears before it sends", work(HearsAfterTheStep)),
+    Variant("all but the oldest give way", work(AllButTheOldest)),
+    Variant("never mixes: four steps of decoding, one of prompts", work(DecodesFourSteps)),
+    Variant("tiny chunks", work(TinyChunks)),
+    Variant("sends later", work(SendsLater)),
     Variant("refuses late", work(RefusesLate)),
 )

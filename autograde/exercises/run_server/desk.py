@@ -125,6 +125,11 @@ class LentDesk:
                 where = f"the {kind} of request {client.id}, step {world.steps}"
                 world.fault("news", fact, where, f"seen within {SOON} steps", f"not in {world.clock - clock}", kind)
         for client in world.clients:
+            due = client.made_at[len(client.sent) : client.ask.n] if client.is_open and client.let_go < 0 else []
+            if due and world.clock - due[0] > SOON:
+                fact = f"does not hold: a token is sent within {SOON} steps of being made"
+                where, got = f"{client.said}, new token {len(client.sent)}", f"not in {world.clock - due[0]}"
+                world.fault("sent late", fact, where, f"sent within {SOON} steps", got, len(client.sent))
             if client.is_open and client.over >= 0 and world.clock - client.over > SOON:
                 fact = f"does not hold: a request that has its tokens is closed within {SOON} steps"
                 world.fault("closed late", fact, client.said, "close(i, 'done')", "still open")

@@ -142,6 +142,7 @@ class LentEngine:
         elif count > client.made:
             if client.made < client.ask.abort_made <= count:
                 world.happen("abort", client)
+            client.made_at += [world.clock] * (count - client.made)
             client.made = count
         return token
 

@@ -91,7 +91,7 @@ class Run:
             return self.wrong("tokens", fact, where, str(want[right]), str(sent[right]), client.id, right, *sent)
         if not self.world.fits(client):
             fact = f"a request that would store {client.most} tokens can never fit: it is closed as 'refused'"
-            if client.closed == "refused" and not sent:
+            if client.closed == ("aborted" if client.let_go >= 0 else "refused") and not sent:
                 return held(key, fact)
             got = f"closed as {client.closed!r}, {len(sent)} sent" if client.closed else f"{len(sent)} sent, not closed"
             fact = f"does not hold: {fact}"

@@ -12,7 +12,7 @@ import numpy as np
 
 VOCAB = 997  # large, so that a wrong past hardly ever gives the right token by luck
 PRIME = 2147483647
-SOON = 4  # steps: of news, of an abort, of one who decodes while others' prompts are computed, and the other way round
+SOON = 4  # steps: of news, tokens, ends; of one who decodes while others' prompts are computed, and the other way round
 OVERTAKEN = 8  # later requests that may come to their end while an earlier one waits for a token
 IN_VAIN = 120  # calls in a row that change nothing
 NO_GAIN = 150  # steps in a row that compute nothing but what had been computed before
@@ -43,6 +43,7 @@ class Client:
     order: int = -1  # of being handed out
     sent: list[int] = field(default_factory=list)
     made: int = 0  # new tokens that the engine has made for it
+    made_at: list[int] = field(default_factory=list)  # the clock, for each of them
     stored: int = 0  # tokens that were computed for it at most
     closed: str = ""  # the reason
     let_go: int = -1  # the clock when its abort was handed out

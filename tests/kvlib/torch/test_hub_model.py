@@ -126,11 +126,65 @@ def test_a_missing_weight_and_a_damaged_file_are_refused(tmp_path):
         dict(read_safetensors(file))
 
 
+def _entry(**changed):
+    return {"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} | changed}
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ([], "the table of tensors is a list"),
+        ({"w": {"dtype": "F32"}}, "w has .'dtype'., wanted dtype, shape and data_offsets"),
+        (_entry(shape=[20, 3]), "bytes 0 to 24, its shape takes 240"),
+        (_entry(dtype="F64"), "bytes 0 to 24, its shape takes 48"),
+        (_entry(data_offsets=[24, 0]), "bytes 24 to 0"),
+        (_entry(data_offsets=[-8, 16]), "bytes -8 to 16"),
+        (_entry(shape=[0, 3], data_offsets=[0, 0]), "its shape takes 0"),
+    ],
+    ids=str,
+)
+def test_a_table_that_does_not_fit_is_refused(tmp_path, table, words):
+    head = json.dumps(table).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(24))
+    with pytest.raises(ValueError, match=words):
+        list(read_safetensors(path))
+    right = json.dumps(_entry()).encode()
+    path.write_bytes(len(right).to_bytes(8, "little") + right + bytes(24))
+    assert [(name, tensor.shape) for name, tensor in read_safetensors(path)] == [("w", (2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        ([], "must hold names and values, got a list"),
+        ({**PLAIN, "hidden_size": None}, "a whole number hidden_size, got None"),
+        ({**PLAIN, "num_attention_heads": "six"}, "a whole number num_attention_heads, got 'six'"),
+        (
+            {**PLAIN, "rope_parameters": {"rope_type": "default"}, "rope_scaling": {"type": "yarn", "factor": 4}},
+            "scaled by .*yarn",
+        ),
+    ],
+    ids=("list", "no size", "text", "both ways"),
+)
+def test_a_config_that_says_too_little_or_two_things_is_refused(known, words):
+    with pytest.raises(ValueError, match=words):
+        read_hub_config(known)
+    assert read_hub_config({**PLAIN, "rms_norm_eps": None}).eps == 1e-6
+
+
+def test_an_index_without_a_map_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(PLAIN))
+    (tmp_path / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(ValueError, match="has no weight_map"):
+        load_from_hub(tmp_path)
+
+
 def test_nothing_there(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="has no config.json"):
         load_from_hub(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(PLAIN))
-    with pytest.raises(FileNotFoundError, match="has no model.safetensors.index.json"):
+    with pytest.raises(FileNotFoundError, match="has no model.safetensors$"):
         load_from_hub(tmp_path)
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setitem(sys.modules, "transformers.utils", None)

@@ -179,6 +179,19 @@ def test_padding_on_the_left(llama, tokens):
     assert torch.equal(got, want)
 
 
+def test_layers_that_are_in_use_are_refused():
+    pytest.importorskip("transformers")
+    layers = [CacheLayer(40) for _ in range(2)]
+    with pytest.raises(ValueError, match="got one twice among 2"):
+        as_transformers_cache([layers[0], layers[0]])
+    rows = torch.zeros(1, 1, 2, 4)
+    layers[1].update(rows, rows)
+    with pytest.raises(ValueError, match="one that holds tokens"):
+        as_transformers_cache(layers)
+    layers[1].reset()
+    as_transformers_cache(layers)
+
+
 @torch.no_grad()
 def test_a_full_cache_is_refused(llama, tokens):
     cache, _ = ours(max_len=10)
