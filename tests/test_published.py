@@ -73,6 +73,7 @@ def test_what_a_latent_saves():
 def test_which_percentile_a_pool_is_planned_for():
     text = " ".join((ROOT / "solutions/12-a-server.py").read_text(encoding="utf-8").replace("\n#", " ").split())
     assert f"Plan for the {FACTS['K3']['percentile']}th percentile of what is live" in text
+    assert "bound what a request may ask for by what the product needs" in text
 
 
 def test_what_was_seen_with_a_larger_model():

@@ -78,15 +78,13 @@ def _row(place: dict[str, Any], fact: dict[str, Any] | None, slug: str) -> str:
 
 
 def in_words(figure: Any) -> str:
-    """A figure as text: names without underscores, lists and dicts inside in brackets, large numbers with commas."""
+    """A figure as text: names without underscores, what is inside another in brackets, large numbers with commas."""
     if isinstance(figure, dict):
-        values = {
-            name: f"({in_words(value)})" if isinstance(value, dict) else in_words(value)
-            for name, value in figure.items()
-        }
-        return "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+        return "; ".join(f"{name.replace('_', ' ')} {_inside(value)}" for name, value in figure.items())
     if isinstance(figure, list):
-        return "[" + ", ".join(in_words(value) for value in figure) + "]"
-    if isinstance(figure, bool) or not isinstance(figure, int | float):
-        return str(figure)
-    return f"{figure:,}" if isinstance(figure, int) else f"{figure:g}" if 1e-4 <= abs(figure) < 1e6 else str(figure)
+        return f"[{', '.join(map(_inside, figure))}]"
+    return f"{figure:,}" if type(figure) is int else str(figure)
+
+
+def _inside(figure: Any) -> str:
+    return f"({in_words(figure)})" if isinstance(figure, dict) else in_words(figure)
