@@ -30,7 +30,7 @@ torch.set_num_threads(1)  # small tensors: more threads would only wait for each
 # they are **sinks**, and a window pushes them out. So keep both.
 #
 # With 2 sinks and a window of 3, ten tokens leave positions 0, 1 and 7, 8, 9. Nothing is renumbered: the next token stands at
-# position 10, though five rows are held, and no key is turned again. (The other habit comes next.)
+# position 10, though five rows are held, and no key is turned again.
 
 # %% [markdown] card="9.1"
 # **Shapes:** `k`, `v` are `(Hkv, T, D)` in float64, any `T` from 1 on; `positions` is int64 `(n,)`.
@@ -139,7 +139,24 @@ for name, (size, say) in ways.items():
 
 # %% [markdown]
 # FP8 and the window take about as many bytes. One rounds everything and loses nothing; the other loses what it dropped.
-# Perplexity hides it: few tokens need a look back. **Judge a cache that forgets by what must be found.** Now yours:
+# Perplexity hides it: few tokens need a look back. **Judge a cache that forgets by what must be found.**
+#
+# And rounding? It asks for scales. Rescaled as in 7.6, with keys 1,024 times as large, the model says the same, bit for bit:
+
+# %%
+from kvlib.rescale import rescale_model
+
+larger = rescale_model(model, key_power=10, value_power=0)
+print("the same logits:", torch.equal(larger.logits(questions), model.logits(questions)))
+one = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+stores = {"no scales": lambda x: from_fp8(to_fp8(x, one), one), "a scale for each token": through_fp8}
+print("in FP8                 as trained  larger keys")
+for name, store in stores.items():
+    shares = (found(stored_logits(other, questions, store), answers) for other in (model, larger))
+    print("{:<22} {:>10.0%} {:>12.0%}".format(name, *shares))
+
+# %% [markdown]
+# Now yours, with sinks and a window:
 
 # %%
 from kvlib import sink_cache
@@ -261,8 +278,8 @@ for name, logits in (
 # Sinks and windows go by age. Another idea goes by use: add up the attention that each row got, and let the least wanted go.
 # New rows had no time to be looked at, so the newest few are safe.
 #
-# Budget 3, the newest token safe: of four rows with totals 1.9, **0.3**, 1.2 and 0.2, row 1 goes. If the model asks for it
-# later, it is gone: past attention is a guess about the future.
+# Budget 3, the newest token safe: of four rows with totals 1.9, **0.3**, 1.2 and 0.2, row 1 goes. Past attention is a guess
+# about the future.
 
 # %% [markdown] card="9.3"
 # **Shapes:** `q` is `(H, T, D)`, `k`, `v` are `(Hkv, T, D)`, in float64; the result is `(H, T, D)`. Any `T` from 1 on.
@@ -403,8 +420,8 @@ def reusable(held, wanted):
 # %% [markdown]
 # ## An adapter makes other rows
 #
-# A LoRA adapter adds a thin product to weights: `W + B @ A`, where `A` has a few rows and `B` as many columns. One server
-# keeps a base model and many adapters. May an adapter use the rows that the base model made of a prompt?
+# A LoRA adapter adds a thin product to weights: `W + B @ A`, where `A` has a few rows and `B` as many columns. May an adapter
+# use the rows that the base model made of a prompt?
 
 # %%
 from kvlib.generate import forward
@@ -443,7 +460,7 @@ for name, model in (("the adapter", tuned), ("the base model", base)):
 
 # %% [markdown]
 # Every shape fits, no number is NaN, and nobody says anything. The logits are those of neither model.
-# Now adapters that touch one kind of weight only. For each, which layers' rows change?
+# Which layers' rows change when an adapter touches one kind of weight only?
 
 
 # %%
