@@ -60,7 +60,7 @@ ORDERS = {
 }
 
 
-def policy(victims, orders, rooms, chunks, to_the_back):
+def policy(victims, orders, rooms, chunks, further_back):
     """A server that decides like this."""
 
     class Policy(Base):
@@ -78,8 +78,8 @@ def policy(victims, orders, rooms, chunks, to_the_back):
 
         def pause(self, request):
             super().pause(request)
-            if to_the_back:
-                self.waiting.append(self.waiting.pop(0))
+            if further_back:  # behind four others, not behind all: eight later ones may be done before its next token
+                self.waiting.insert(4, self.waiting.pop(0))
 
     return work(Policy)
 
@@ -90,10 +90,24 @@ def test_any_policy_gets_full_marks(victim, order) -> None:
     # Whoever admits on hope has to spare somebody: with other victims two may throw each other out for ever.
     rooms = ROOM if victim == "newest" else ("now", "a block for each", "all")
     every = list(itertools.product(rooms, CHUNKS, (False, True)))
-    for room, chunk, to_the_back in random.Random(f"{victim} {order}").sample(every, 4):
-        server = policy(VICTIMS[victim], ORDERS[order], ROOM[room], CHUNKS[chunk], to_the_back)
+    # Nor may it be put back each time: it is thrown out again and again, and others pass.
+    every = [(room, chunk, back) for room, chunk, back in every if not back or room not in ("always", "a block")]
+    for room, chunk, further_back in random.Random(f"{victim} {order}").sample(every, 4):
+        server = policy(VICTIMS[victim], ORDERS[order], ROOM[room], CHUNKS[chunk], further_back)
         verdict = judge_here(EXERCISE, server)
-        assert verdict.passed, (room, chunk, to_the_back, verdict.failure)
+        assert verdict.passed, (room, chunk, further_back, verdict.failure)
+
+
+def test_whoever_gives_way_must_not_wait_behind_all() -> None:
+    """With sixteen that wait, the back is too far: the text allows eight."""
+
+    class ToTheBack(Base):
+        def pause(self, request):
+            super().pause(request)
+            self.waiting.append(self.waiting.pop(0))
+
+    verdict = judge_here(EXERCISE, work(ToTheBack))
+    assert (verdict.failure.stage.name, verdict.failure.finding.key) == ("small pool", "overtaken")
 
 
 def test_news_at_every_fourth_step() -> None:
