@@ -1,4 +1,4 @@
-"""What the exercises on latent attention ask with: queries and latents, and the right answers in float64 loops.
+"""What the exercises on latent attention ask with: queries and latents, right answers in float64 loops, shared stages.
 
 Letters: B sequences, T queries, S tokens, H heads, R width of a latent, Dn, Dr, Dv head dims without position, of the
 rotary part, and of values.
@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from autograde.compare import as_array, first_difference
+from autograde.exercise import stage
 from autograde.exercises.positions import named_when
 from autograde.expect import agrees, half
 from autograde.finding import Finding, held
@@ -231,3 +232,20 @@ def as_views(subject: Subject, case: Case) -> list[Handle]:
     rows = subject.call(buffer, "narrow", 1, 0, S, keep=True)
     kept += [subject.call(rows, "narrow", 2, *part, keep=True) for part in ((0, R), (R, case.k_pe.shape[2]))]
     return [*kept, *(subject.put(part) for part in (case.w_uk, case.w_uv))]
+
+
+@stage("other sizes", why="One sequence, one head, narrow latents, small scores, float32: the same lines serve all.")
+def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    cases = [("scores near -768, one query", low_scores(rng, 1, 11)), ("scores near -768", low_scores(rng, 3, 11))]
+    narrow = Dims(H=1, Dn=9, Dr=2, Dv=6, R=4)
+    cases += [("one sequence, one head", random_case(rng, 2, 5, narrow, B=1))]
+    cases += [("float32 tensors", random_case(rng, 3, 11).as_float32())]
+    yield from ask(subject, cases)
+
+
+@stage("the caller's tensors", why="The latents are the cache and the matrices are the model: none of them may change.")
+def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    case, other, decoding = random_case(rng, 3, 11), random_case(rng, 3, 11), random_case(rng, 1, 11)
+    yield from unchanged(subject, case, [subject.put(part) for part in case.args], "a chunk", [other])
+    yield from unchanged(subject, decoding, [subject.put(part) for part in decoding.args], "one new token")
+    yield from unchanged(subject, other, as_views(subject, other), "views")

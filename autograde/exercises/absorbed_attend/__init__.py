@@ -8,14 +8,13 @@ import numpy as np
 
 from autograde.exercise import Exercise, stage
 from autograde.exercises.absorbed_attend.candidates import MISTAKES, VARIANTS
-from autograde.exercises.mla_cases import Dims, as_views, ask, low_scores, measure, never_made, random_case, unchanged
+from autograde.exercises.mla_cases import Dims, ask, callers_tensors, measure, never_made, other_sizes, random_case
 from autograde.finding import Finding
 from autograde.lazy import Later
 from autograde.subject import Subject
 
-MANY = Dims(
-    H=6, Dn=11, Dr=4, Dv=7, R=13
-)  # H * Dv is well above R + Dr: what heads share is small against what they need
+# H * Dv is well above R + Dr: what heads share is small against what they need.
+MANY = Dims(H=6, Dn=11, Dr=4, Dv=7, R=13)
 FEW = Dims(H=5, Dn=9, Dr=2, Dv=12, R=8)
 
 
@@ -40,26 +39,10 @@ def nothing_for_each_head(subject: Subject, rng: np.random.Generator) -> Iterabl
     yield from measure(subject, [*cases, ("two new of 131", random_case(rng, 2, 131, MANY))])
 
 
-@stage("other sizes", why="One sequence, one head, narrow latents, small scores, float32: the same lines serve all.")
-def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    cases = [("scores near -768, one query", low_scores(rng, 1, 11)), ("scores near -768", low_scores(rng, 3, 11))]
-    narrow = Dims(H=1, Dn=9, Dr=2, Dv=6, R=4)
-    cases += [("one sequence, one head", random_case(rng, 2, 5, narrow, B=1))]
-    yield from ask(subject, [*cases, ("float32 tensors", random_case(rng, 3, 11).as_float32())])
-
-
 @stage("made in pieces", weight=2, why="One head's keys at a time are small tensors, and as much work as all at once.")
 def made_in_pieces(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for T in (1, 2):
         yield from never_made(subject, rng, T, 11)
-
-
-@stage("the caller's tensors", why="The latents are the cache and the matrices are the model: none of them may change.")
-def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    case, other, decoding = random_case(rng, 3, 11), random_case(rng, 3, 11), random_case(rng, 1, 11)
-    yield from unchanged(subject, case, [subject.put(part) for part in case.args], "a chunk", [other])
-    yield from unchanged(subject, decoding, [subject.put(part) for part in decoding.args], "one new token")
-    yield from unchanged(subject, other, as_views(subject, other), "views")
 
 
 EXERCISE = Exercise(

@@ -8,7 +8,7 @@ import numpy as np
 
 from autograde.exercise import Exercise, stage
 from autograde.exercises.explicit_attend.candidates import MISTAKES, VARIANTS
-from autograde.exercises.mla_cases import Dims, as_views, ask, low_scores, random_case, unchanged
+from autograde.exercises.mla_cases import Dims, ask, callers_tensors, other_sizes, random_case
 from autograde.finding import Finding
 from autograde.lazy import Later
 from autograde.subject import Subject
@@ -33,23 +33,6 @@ def several_new_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[F
     cases = [("a prompt", random_case(rng, 7, 7)), ("a chunk", random_case(rng, 3, 11))]
     cases.append(("a chunk, other sizes", random_case(rng, 6, 8, other)))
     yield from ask(subject, cases)
-
-
-@stage("other sizes", why="One sequence, one head, narrow latents, small scores, float32: the same lines serve all.")
-def other_sizes(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    cases = [("scores near -768, one query", low_scores(rng, 1, 11)), ("scores near -768", low_scores(rng, 3, 11))]
-    narrow = Dims(H=1, Dn=9, Dr=2, Dv=6, R=4)
-    cases += [("one sequence, one head", random_case(rng, 2, 5, narrow, B=1))]
-    cases += [("float32 tensors", random_case(rng, 3, 11).as_float32())]
-    yield from ask(subject, cases)
-
-
-@stage("the caller's tensors", why="The latents are the cache and the matrices are the model: none of them may change.")
-def callers_tensors(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
-    case, other, decoding = random_case(rng, 3, 11), random_case(rng, 3, 11), random_case(rng, 1, 11)
-    yield from unchanged(subject, case, [subject.put(part) for part in case.args], "a chunk", [other])
-    yield from unchanged(subject, decoding, [subject.put(part) for part in decoding.args], "one new token")
-    yield from unchanged(subject, other, as_views(subject, other), "views")
 
 
 EXERCISE = Exercise(
