@@ -66,7 +66,8 @@ def test_the_answers_from_the_table_of_papers():
 def test_what_a_latent_saves():
     text = " ".join((ROOT / "solutions/08-mla-and-sharing.py").read_text(encoding="utf-8").replace("\n#", " ").split())
     fewer, mla = FACTS["D15.fewer"], FACTS["D15.mla"]
-    assert f"{fewer['percent']}%" in text and f"save {fewer['at_16_bit']}%" in text
+    assert f"The paper prints {fewer['percent']}%" in text and f"make it {fewer['percent']}%" in text
+    assert f"save {fewer['at_16_bit']}%" in text
     assert f"{mla['mha_elements']:,} numbers" in text
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 from kvlib.attend_tiles import attend_tiles
-from kvlib.gpu import own_kernel
+from kvlib.gpu import own_kernel, own_process
 from kvlib.gpu.own_kernel import Attempt, module_text, source_of, try_own
 
 needs_triton = pytest.mark.skipif(
@@ -67,6 +67,17 @@ def test_processes_that_end_oddly(monkeypatch, tmp_path):
 
     monkeypatch.setattr(subprocess, "run", late)
     assert "stopped after 1 s" in own_kernel._in_a_process(tmp_path, "run", 1.0)[0].says
+
+
+def test_exit_in_the_function_leaves_a_line_all_the_same(capsys):
+    """exit(0) ended the process with nothing said, which looked like success."""
+
+    def leaves():
+        raise SystemExit(0)
+
+    assert own_process._tell("runs", "loop.py", leaves) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert not said["ok"] and "SystemExit" in said["says"]
 
 
 def named(name, arguments="q, k, v, table, first, last, kv_head, scale, HKV, GP, D, BLOCK_SIZE"):
