@@ -29,7 +29,7 @@ endif
 # What each stamp in .venv stands for.
 EXTRAS_lab := course
 EXTRAS_lessons := course,grading
-EXTRAS_test := course,grading,test,model,gpu
+EXTRAS_test := course,grading,test,docs,model,gpu
 STAMPS := $(VENV)/.lab $(VENV)/.lessons $(VENV)/.test
 
 # The first page is the lesson, so that the address which Jupyter prints leads there too. A browser is opened where there

@@ -119,7 +119,7 @@ def test_the_tests_run_with_everything_that_they_need(copy):
     done = make(copy, "test", f"PYTHON={fake_python(copy, '3.11.7')}", "ARGS=-k toy")
     lines = log(copy)
     assert done.returncode == 0
-    assert any("-e .[course,grading,test,model,gpu]" in line for line in lines)
+    assert any("-e .[course,grading,test,docs,model,gpu]" in line for line in lines)
     assert lines[-1] == "-m pytest -n auto -k toy"
 
 
