@@ -8,6 +8,7 @@ worth exactly that number to nbgrader.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ def check(exercise_id: str, work: Any = _NOT_GIVEN, *, seed: str = PRACTICE) -> 
         _show_text(unknown_text(exercise_id, load()))
         return 0.0
     if work is _NOT_GIVEN or isinstance(work, str):
-        name = exercise.name if work is _NOT_GIVEN else work
+        name = work if isinstance(work, str) else exercise.name
         work = _look_up(name, sys._getframe(1))
         if work is _NOT_GIVEN:
             _show_text(undefined_text(exercise, name))
@@ -99,6 +100,8 @@ def mine_or(exercise_id: str, fallback: Any) -> Any:
 def show(verdict: Verdict) -> None:
     """Show a verdict: as a card in a notebook, as text elsewhere."""
     text = verdict_text(verdict)
+    if not verdict.passed and os.environ.get("NBGRADER_VALIDATING"):
+        print(text, file=sys.stderr)  # what the Validate button shows; of points alone it says "Partial credit"
     if not _in_notebook():
         _show_text(text)
         return

@@ -12,10 +12,16 @@ from importlib.util import find_spec
 # Each offers `add_commands(subparsers)` and imports nothing heavy before one of its commands runs.
 PARTS = (
     "autograde.authoring.cli",
-    "autograde.classroom.cli",
+    "autograde.classroom.quickstart",
+    "autograde.classroom.release",
     "autograde.classroom.collect",
+    "autograde.classroom.cli",
+    "autograde.classroom.give_back",
+    "autograde.report.export",
     "autograde.report.cli",
+    "autograde.classroom.links",
     "autograde.matrix",
+    "autograde.reset",
 )
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 AGAIN = 0.25  # seconds between alarms, for code that swallows the first
 
@@ -59,7 +60,7 @@ class _Limit:
             frame = frame.f_back
         sys.settrace(self.trace)  # last, so that it does not begin with this very function
 
-    def trace(self, frame: FrameType, event: str, _arg: object) -> object:
+    def trace(self, frame: FrameType, event: str, _arg: Any) -> Any:
         if event == "line" and not self.over and frame.f_code.co_filename != __file__ and self.may_trace(frame):
             raise TimeUp(self, frame)
         return self.trace

@@ -66,7 +66,7 @@ def diagnose(
     if unsteady:
         return Diagnosis(tuple(mistake for mistake in exercise.mistakes if mistake.leaks) or (LEAKS,))
     first = next((outcome for outcome in outcomes if outcome.finding is not None), None)
-    if first is None or first.finding.key in ("not implemented", "time"):
+    if first is None or first.finding is None or first.finding.key in ("not implemented", "time"):
         return None
     steady = [mistake for mistake in exercise.mistakes if not mistake.leaks]
     expected = [mistake for mistake in steady if mistake.killed_by == first.stage.name]

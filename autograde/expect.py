@@ -14,6 +14,8 @@ from autograde.finding import Finding, held
 from autograde.subject import LearnerRaised, Subject
 from autograde.value import Handle, Opaque
 
+Rows = Sequence[np.ndarray] | np.ndarray  # one array for each position
+
 
 class Trace:
     """Calls one method (or the learner's function itself) once for each position, and keeps what comes back.
@@ -43,9 +45,7 @@ class Trace:
             self.error = error
         self.ends.append(len(self.subject.record))
 
-    def agree(
-        self, want: Sequence[np.ndarray], *, key: str, fact: str, columns: str = "feature", part: int | None = None
-    ) -> Finding:
+    def agree(self, want: Rows, *, key: str, fact: str, columns: str = "feature", part: int | None = None) -> Finding:
         """Whether the values are the entries of `want`, every position compared as numbers.
 
         With `part`, each value is a pair and only that half of it is compared. Raises the `LearnerRaised` of a call
@@ -56,7 +56,7 @@ class Trace:
         for value, row in zip(values, want, strict=False):
             array, _ = as_array(value, row.shape)
             marks.append(array is not None and first_difference(array, row) is None)
-            if marks[-1]:
+            if array is not None and marks[-1]:
                 note = note or rounding_note(array, row)
         if all(marks):
             if self.error is not None:
@@ -87,7 +87,7 @@ def half(value: Any, part: int) -> Any:
     return value[part] if splits and len(value) == 2 else value
 
 
-def _others(want: Sequence[np.ndarray], i: int, axis: str, first: int) -> dict[str, np.ndarray]:
+def _others(want: Rows, i: int, axis: str, first: int) -> dict[str, np.ndarray]:
     return {f"{axis} {first + j}": row for j, row in enumerate(want) if j != i}
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from autograde.exercise import Exercise, Mistake, Variant
@@ -82,8 +84,8 @@ def judge_exercise(id: str) -> Rows:
     from autograde.judge import judge_here
 
     exercise = load()[id]
-    work = [mistake.fresh for mistake in exercise.mistakes]
-    work += [lambda variant=variant: variant.candidate for variant in exercise.variants]
+    work: list[Callable[[], Any]] = [mistake.fresh for mistake in exercise.mistakes]
+    work += [partial(attrgetter("candidate"), variant) for variant in exercise.variants]
     verdicts: list[list[Verdict]] = [[] for _ in work]
     for seed in SEEDS:
         for row, candidate in zip(verdicts, work, strict=True):

@@ -8,7 +8,9 @@ from autograde.finding import Finding
 from autograde.judge import Verdict
 from autograde.report_text import heading, is_untouched, printable, printed_text
 
-GOOD, BAD, IDLE = "#1a7f5a", "#b3441e", "#6a6a6a"  # told apart by colour-blind readers, too; words repeat them
+# Told apart by colour-blind readers, too, and words repeat them. No colour can be read as text on white and on black
+# alike, so these are never the colour of text: they lie behind white text, or draw a line.
+GOOD, BAD, IDLE = "#1a7f5a", "#b3441e", "#6a6a6a"
 
 
 def escape(text: str) -> str:
@@ -51,8 +53,9 @@ def _stages(verdict: Verdict) -> str:
             if outcome.reached
             else ("not reached", "&#8211;", IDLE)
         )
+        badge = f"background:{colour};color:#fff;border-radius:3px;padding:0 .4em"
         items.append(
-            f'<span style="margin-right:1.4em;white-space:nowrap"><span style="color:{colour}">{sign} {word}</span> '
+            f'<span style="margin-right:1.4em;white-space:nowrap"><span style="{badge}">{sign} {word}</span> '
             f"{escape(outcome.stage.name)}</span>"
         )
     return f"<div>{' '.join(items)}</div>"  # a space, or the line would have no place to break
@@ -72,14 +75,15 @@ def _failure(name: str, finding: Finding) -> str:
 
 def _strip(finding: Finding) -> str:
     """A picture of the positions: which were right, from the first to the last."""
-    cells = []
+    cells, words = [], []
     for i, mark in enumerate(finding.marks):
         colour, sign, word = (GOOD, "&#10003;", "right") if mark else (BAD, "&#10007;", "wrong")
         box = f"display:inline-block;min-width:2.2em;text-align:center;border:1px solid {colour};margin-right:2px"
         title = f"{escape(finding.axis)} {finding.first + i}: {word}"
+        words.append(title)
         cells.append(f'<span style="{box}" title="{title}">{finding.first + i} {sign}</span>')
     axis = escape(finding.axis)
-    return f'<div role="img" aria-label="{axis}s, right or wrong">{axis} {"".join(cells)}</div>'
+    return f'<div role="img" aria-label="{"; ".join(words)}">{axis} {"".join(cells)}</div>'
 
 
 def _box(title: str, text: str, colour: str) -> str:

@@ -101,7 +101,8 @@ def storage_bytes(held: Any) -> int:
 def _pieces(held: Any) -> dict[int, int]:
     """Bytes of each piece of memory that an object holds, by its address."""
     pieces: dict[int, int] = {}
-    waiting, seen = [held], set()
+    seen: set[int] = set()
+    waiting = [held]
     while waiting and len(seen) < MAX_LOOKED_AT:
         item = waiting.pop()
         if id(item) in seen or isinstance(item, (str, int, float, type, ModuleType)):

@@ -23,6 +23,18 @@ class AdapterCache:
     """Answers prompts, and computes no token that the same adapter in the same version has computed before.
 
     A KV may be used for the prompts that begin with all of its tokens.
+
+    >>> class Computing:  # a server that says what it does, and has no logits
+    ...     def version(self, adapter): return "1"
+    ...     def compute(self, adapter, tokens, after): print(adapter, "computes", tokens)
+    ...     def logits(self, adapter, kv): return None
+    >>> cache = AdapterCache(Computing())
+    >>> cache.answer("polite", [5, 6])
+    polite computes [5, 6]
+    >>> cache.answer("polite", [5, 6, 7])  # 5 and 6 are held
+    polite computes [7]
+    >>> cache.answer("brief", [5, 6])  # of other weights: nothing is held
+    brief computes [5, 6]
     """
 
     def __init__(self, server: Server) -> None:

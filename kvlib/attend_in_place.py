@@ -28,12 +28,22 @@ class Pools(NamedTuple):
 
     @classmethod
     def of(cls, K: torch.Tensor, V: torch.Tensor) -> Pools:
-        """Both views of pools (num_blocks, block_size, Hkv, D)."""
+        """Both views of the pools K and V, (num_blocks, block_size, Hkv, D) each."""
         return cls(K, V, _in_a_row(K), _in_a_row(V))
 
 
 def attend_in_place(plan: Plan, q: torch.Tensor, pools: Pools) -> torch.Tensor:
-    """Attention of the newest token of each sequence: q (B, H, 1, D), pools on a CPU. Returns (B, H, 1, D)."""
+    """Attention of the newest token of each sequence: q (B, H, 1, D), pools on a CPU. Returns (B, H, 1, D).
+
+    plan: of these sequences, by `kvlib.decode_plan.make_plan`. Where scores are alike, it is the mean of values:
+
+    >>> from kvlib.decode_plan import make_plan
+    >>> K = torch.zeros(2, 4, 1, 2)  # 2 blocks of 4 tokens
+    >>> V = torch.tensor([1.0, 4.0]).reshape(2, 1, 1, 1).expand(K.shape).contiguous()
+    >>> plan = make_plan([[1, 0]], [6], block_size=4)  # 4 tokens in block 1, then 2 in block 0
+    >>> attend_in_place(plan, torch.ones(1, 1, 1, 2), Pools.of(K, V)).round(decimals=4).tolist()
+    [[[[3.0, 3.0]]]]
+    """
     B, H, _, D = q.shape
     rows = q.reshape(B, pools.k.shape[1], -1, D)  # (B, Hkv, G, D): the heads of a group are rows of one head's queries
     parts: list[list[Part]] = [[] for _ in range(B)]
@@ -81,6 +91,7 @@ def _joined(parts: list[Part]) -> Part:
 
 def _scattered(plan: Plan, q: torch.Tensor, pools: Pools) -> Part:
     """What R rows see of their last blocks and in all passes: q (R, Hkv, G, D) -> a part of the same shape."""
+    assert plan.unused is not None  # rows that are scattered have last blocks
     k, v = (pool[plan.last].transpose(1, 2).masked_fill_(plan.unused, 0.0) for pool in pools[:2])  # (R, Hkv, bs, D)
     hidden = torch.where(plan.unused.mT, -torch.inf, q.new_zeros(())).expand(-1, *q.shape[1:3], -1)  # (R, Hkv, G, bs)
     return _joined([_attend(q, k, v, hidden), *(_one_pass(each, q, pools) for each in plan.passes)])

@@ -1,7 +1,7 @@
 """A pool of blocks, and who holds them. No memory is in here, only numbers: the pools of keys and values are elsewhere.
 
 A block is room for `block_size` tokens. Whoever needs room takes blocks, and gives them back later. Nobody has to say
-in advance how long a sequence will get.
+in advance how long a sequence will get. Source: Kwon et al. 2023 (PagedAttention), who have it from virtual memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from operator import index
 def blocks_needed(num_tokens: int, block_size: int) -> int:
     """Blocks that hold num_tokens tokens: the last one may be partly empty. Raises ValueError for sizes that are none.
 
-    5 tokens in blocks of 4 need 2. Whole numbers only: 4 / 4 + 1 would take a block too many.
+    Whole numbers only: 4 / 4 + 1 would take a block too many.
+
+    >>> [blocks_needed(tokens, 4) for tokens in (0, 4, 5)]
+    [0, 1, 2]
     """
     if num_tokens < 0 or block_size < 1:
         raise ValueError(f"num_tokens must be 0 or more and block_size 1 or more, got {num_tokens} and {block_size}")
@@ -26,6 +29,14 @@ class BlockAllocator:
 
     A block that was given out has one holder; `share` adds one, `free` takes one away. It goes back to the pool when
     nobody holds it any more. What was freed last is given out first: it may still be warm in a processor's cache.
+
+    >>> pool = BlockAllocator(3)
+    >>> pool.allocate(2), pool.num_free
+    ([0, 1], 1)
+    >>> pool.share([0])
+    >>> pool.free([0, 1])  # block 0 has a holder left
+    >>> pool.ref_count(0), pool.num_free
+    (1, 2)
     """
 
     def __init__(self, num_blocks: int) -> None:

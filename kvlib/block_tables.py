@@ -2,6 +2,7 @@
 
 Token p of a sequence lies in block table[p // block_size], at offset p % block_size. Blocks lie anywhere in the pool:
 a writer is told one number for each new token, its slot, block * block_size + offset.
+Source: Kwon et al. 2023 (PagedAttention).
 """
 
 from __future__ import annotations
@@ -28,9 +29,14 @@ class Allocator(Protocol):
 class BlockTables:
     """The block tables of many sequences over one pool. A block is taken only when the last one is full.
 
-        slots = tables.append("A", 5)
-
     A sequence is known from its first tokens to `free`. Its name is a text or a number, anything that a dict takes.
+
+    >>> from kvlib.block_allocator import BlockAllocator
+    >>> tables = BlockTables(BlockAllocator(4), block_size=4)
+    >>> tables.append("A", 5), tables.append("B", 1), tables.append("A", 1)
+    ([0, 1, 2, 3, 4], [8], [5])
+    >>> tables.table("A"), tables.length("A")
+    ([0, 1], 6)
     """
 
     def __init__(self, allocator: Allocator, block_size: int) -> None:

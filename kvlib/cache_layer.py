@@ -16,6 +16,13 @@ class CacheLayer:
     """The keys and values of up to `max_len` tokens. How many sequences, heads and features, the first call says.
 
     Memory is made once, at that call: B * Hkv * max_len * (D of keys + D of values) elements.
+
+    >>> layer = CacheLayer(max_len=4)
+    >>> K, V = layer.update(torch.ones(1, 2, 3, 8), torch.ones(1, 2, 3, 8))
+    >>> layer.crop(-1)
+    >>> K, V = layer.update(torch.ones(1, 2, 1, 8), torch.ones(1, 2, 1, 8))
+    >>> layer.get_seq_length(), tuple(K.shape)
+    (3, (1, 2, 3, 8))
     """
 
     def __init__(self, max_len: int) -> None:
@@ -75,7 +82,7 @@ class CacheLayer:
         self.used = max(0, self.used + tokens_to_remove)
 
     def reorder_cache(self, rows: torch.Tensor) -> None:
-        """Sequence b goes on from what sequence rows[b] held, as beams do. Nothing happens while nothing is held."""
+        """Sequence b goes on from what sequence rows[b] held, rows (B,), as beams do. Nothing while nothing is held."""
         if self.used:
             for buffer in self.buffers:
                 held = buffer[:, :, : self.used]
@@ -88,7 +95,7 @@ class CacheLayer:
             self.batch_select_indices(rows)
 
     def batch_select_indices(self, rows: torch.Tensor) -> None:
-        """Hold only these sequences, in this order. Nothing happens while nothing is held."""
+        """Hold only these sequences, rows (n,), in this order. Nothing happens while nothing is held."""
         if self.used:
             rows = torch.as_tensor(rows, device=self.buffers[0].device)
             self.buffers = [buffer[rows] for buffer in self.buffers]

@@ -21,6 +21,16 @@ class ChatSession:
 
     Edited messages and regenerated answers change the middle: the rows from the first difference on are dropped, since
     each depends on all tokens before it.
+
+    >>> class Talking:  # a model that says what it does, and has no logits
+    ...     def extend(self, tokens): print("computes", tokens)
+    ...     def truncate(self, length): print("keeps", length)
+    >>> chat = ChatSession(Talking())
+    >>> chat.logits([1, 2, 3])
+    computes [1, 2, 3]
+    >>> chat.logits([1, 2, 9, 4])  # the third token was edited
+    keeps 2
+    computes [9, 4]
     """
 
     def __init__(self, model: HoldingModel) -> None:

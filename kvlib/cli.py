@@ -26,6 +26,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence, without the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
+        """Print the sentence to stderr and exit with status 2."""
         self.exit(2, f"{self.prog}: {message}\n")
 
 
@@ -67,7 +68,7 @@ def _add_size(commands: Any) -> None:
 
 
 def size(arguments: argparse.Namespace) -> str:
-    """What `kvlib size` prints."""
+    """What `kvlib size` prints. Raises ValueError unless there are one or two configs."""
     if arguments.list:
         return listing()
     if not 1 <= len(arguments.configs) <= 2:
@@ -115,6 +116,8 @@ def read(config: str) -> dict[str, Any]:
 
 def tokens(text: str) -> int:
     """A number of tokens: 4096, 4,096 or 4k; k is 1,024 and m 1,024 k, as contexts are named.
+
+    Raises ValueError for what is no whole number of at least 1.
 
     >>> tokens("32k"), tokens("8,192")
     (32768, 8192)

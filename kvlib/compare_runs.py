@@ -32,6 +32,13 @@ def compare_runs(model: TwoArms, prompt: Sequence[int], steps: int) -> dict[str,
     from 0, or None; "largest": the largest absolute difference of a logit over all steps, infinite where one is NaN.
     A step with a NaN differs.
     Each arm on its own tokens would be no comparison: after one difference they would talk about different texts.
+
+    >>> from kvlib.transformer import TransformerConfig
+    >>> config = TransformerConfig(1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=11)
+    >>> model = Transformer.random(config, torch.Generator().manual_seed(0), torch.float64)
+    >>> found = compare_runs(CachedTransformer.with_room(model, max_len=8), [1, 2, 3], steps=4)
+    >>> found["same"], found["first"], found["largest"] < 1e-12
+    (4, None, True)
     """
     model.start()
     tokens, pushed = list(prompt), list(prompt)

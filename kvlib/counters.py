@@ -10,6 +10,12 @@ class Projection:
 
     weight: (width, D). A row is one token, so `rows` says how often a query, key or value was worked out.
     A count is the same on every machine and in every run; a time is not.
+
+    >>> project_k = Projection(np.eye(2))
+    >>> project_k(np.ones(2)).tolist(), project_k(np.ones((3, 2))).shape
+    ([1.0, 1.0], (3, 2))
+    >>> project_k.rows
+    4
     """
 
     def __init__(self, weight: np.ndarray) -> None:

@@ -48,6 +48,9 @@ def make_plan(tables: Sequence[Sequence[int]], lengths: Sequence[int], block_siz
     A sequence in few runs of neighbouring blocks is read run by run. The others are read together: one pass over the
     stretch of the pool in which their full blocks lie, each block with its owner's query. Where more than a third of
     such a stretch is nobody's, copies are quicker. Last blocks are copied too, because they are partly filled.
+
+    >>> make_plan([[1, 0], [3]], [6, 4], block_size=4).runs  # by row: the first slot, and how many
+    {0: [(0, 2), (4, 4)], 1: [(12, 4)]}
     """
     plan = Plan()
     left: dict[int, list[int]] = {}  # rows of many runs, and the full blocks that no pass reads yet
@@ -104,6 +107,6 @@ def _tiles(blocks: list[int], tokens: int, block_size: int) -> list[Tile]:
 
 def _make_pass(low: int, owners: list[int | None], rows: list[int]) -> Pass:
     """A pass over the blocks from `low` on: the row of each, None for nobody's."""
-    places = {row: r for r, row in enumerate(rows)}
+    places: dict[int | None, int] = {row: r for r, row in enumerate(rows)}
     who = torch.tensor([places.get(row, -1) for row in owners])
     return Pass(low, who.clamp(min=0), who != torch.arange(len(rows))[:, None])

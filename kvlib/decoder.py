@@ -60,30 +60,35 @@ class Block:
         self.w_up, self.w_down = weights[f"{layer}.up"], weights[f"{layer}.down"]
 
     def norm(self, x: np.ndarray) -> np.ndarray:
-        """What attention gets to see of x."""
+        """What attention gets to see of x: (D,) or (T, D), as x."""
         return rms_norm(x, self.norm1)
 
     def project_q(self, h: np.ndarray) -> np.ndarray:
-        """Queries of normed h."""
+        """Queries of normed h, of its shape."""
         return h @ self.w_q
 
     def project_k(self, h: np.ndarray) -> np.ndarray:
-        """Keys of normed h."""
+        """Keys of normed h, of its shape."""
         return h @ self.w_k
 
     def project_v(self, h: np.ndarray) -> np.ndarray:
-        """Values of normed h."""
+        """Values of normed h, of its shape."""
         return h @ self.w_v
 
     def finish(self, x: np.ndarray, attended: np.ndarray) -> np.ndarray:
-        """All that follows attention. x is the block's input, not its norm."""
+        """All that follows attention. x is the block's input, not its norm; x and `attended` are (D,) or (T, D)."""
         x = x + attended @ self.w_o
         hidden = np.maximum(rms_norm(x, self.norm2) @ self.w_up, 0.0)  # relu
         return x + hidden @ self.w_down
 
 
 class Decoder:
-    """Token numbers in, logits out. Knows nothing of caches: `logits` works out the whole sequence."""
+    """Token numbers in, logits out. Knows nothing of caches: `logits` works out the whole sequence.
+
+    >>> config = DecoderConfig(num_layers=1, vocab_size=7, width=5, hidden=11, max_len=13)
+    >>> Decoder.random(config, np.random.default_rng(0)).logits([1, 2, 3]).shape
+    (3, 7)
+    """
 
     def __init__(self, config: DecoderConfig, weights: Weights) -> None:
         """weights: one array for each name in `config.shapes()`; ValueError names the first that does not fit."""
@@ -121,7 +126,7 @@ class Decoder:
         return self.weights["embedding"][token] + self.weights["positions"][position]
 
     def unembed(self, x: np.ndarray) -> np.ndarray:
-        """Logits, (vocab_size,) or (T, vocab_size), of what the last block gave, (D,) or (T, D)."""
+        """Logits, (vocab_size,) or (T, vocab_size), of x, (D,) or (T, D): what the last block gave."""
         return rms_norm(x, self.weights["final_norm"]) @ self.weights["unembedding"]
 
     def logits(self, tokens: Sequence[int]) -> np.ndarray:
@@ -135,11 +140,17 @@ class Decoder:
 
 
 def rms_norm(x: np.ndarray, gain: np.ndarray, eps: float = 1e-6) -> np.ndarray:
-    """Each row of x (..., D) over the root of its mean square, times a learned gain (D,)."""
+    """Each row of x (..., D) over the root of its mean square, times a learned gain (D,).
+
+    Source: Zhang and Sennrich 2019 (RMSNorm).
+
+    >>> rms_norm(np.array([3.0, -3.0]), np.array([1.0, 2.0])).round(4).tolist()
+    [1.0, -2.0]
+    """
     return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * gain
 
 
 def check_index(name: str, value: object, count: int) -> None:
     """Raise ValueError unless `value` is a whole number from 0 to count - 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= value < count:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) < count:
         raise ValueError(f"{name} must be a whole number from 0 to {count - 1}, got {value!r}")

@@ -21,6 +21,11 @@ def error_budget(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, relative: fl
        so does the sum under it, the other way.
     4. A weight times a value grows by at most exp(2 * delta) * (1 + relative). What it grows by, over all tokens:
        sum_j w_j |v_j| * (exp(2 * delta) * (1 + relative) - 1), with the weights w of the exact scores.
+
+    With a query of zeros no score moves, and what is left is the error of the values, here half of a mean of 3:
+
+    >>> error_budget(torch.zeros(1), torch.ones(2, 1), torch.tensor([[2.0], [4.0]]), relative=0.5).tolist()
+    [1.5]
     """
     root = q.shape[0] ** 0.5
     delta = (relative * (k * q).abs().sum(dim=1) / root).max()

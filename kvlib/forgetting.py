@@ -20,12 +20,19 @@ Policy = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def everything(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-    """Nothing is forgotten: the causal mask, (T, T)."""
+    """Nothing is forgotten: the causal mask, (T, T), whatever q and k hold."""
     return window(k.shape[2])(q, k)
 
 
 def window(size: int, sinks: int = 0) -> Policy:
-    """Keep the last `size` tokens, the newest among them, and the first `sinks`. Raises ValueError for other sizes."""
+    """Keep the last `size` tokens, the newest among them, and the first `sinks`.
+
+    Source: Xiao et al. 2023 (StreamingLLM). Raises ValueError for a size below 1, and for sinks below 0.
+
+    >>> tokens = torch.zeros(1, 1, 4, 2)  # (B, H, T, D)
+    >>> window(2, sinks=1)(tokens, tokens).int().tolist()
+    [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]]
+    """
     if size < 1 or sinks < 0:
         raise ValueError(f"a window has 1 token or more, and 0 sinks or more; got {size} and {sinks}")
 
@@ -41,7 +48,7 @@ def heavy_hitters(budget: int, recent: int) -> Policy:
     """Keep `budget` tokens in each KV head: the `recent` newest, and those that got most attention so far.
 
     Tokens come one at a time. After each, the one with the least attention in all is lost, if there is one too many.
-    Raises ValueError unless 1 <= recent < budget.
+    Source: Zhang et al. 2023 (H2O). Raises ValueError unless 1 <= recent < budget.
     """
     if not 1 <= recent < budget:
         raise ValueError(f"wanted 1 <= recent < budget, got {recent} and {budget}")
@@ -100,7 +107,7 @@ def perplexity_at(logits: torch.Tensor, tokens: torch.Tensor, chosen: torch.Tens
 
 
 def found(logits: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Share of the texts whose best next token, behind the last one, is the wanted one, (B,)."""
+    """Share of B texts whose best next token by the last of logits (B, T, vocab_size) is the wanted one, (B,)."""
     return float((logits[:, -1].argmax(-1) == wanted).double().mean())
 
 
@@ -144,7 +151,7 @@ def logits_with(model: Transformer, tokens: torch.Tensor, cache: Any, move: Any 
 
 
 def logits_by_layer(model: Transformer, tokens: torch.Tensor, caches: list[Any]) -> torch.Tensor:
-    """Logits (T, vocab_size) of one text (T,), token by token, where caches[layer] attends: `step(q, k, v)`.
+    """Logits (T, vocab_size) of one text, tokens (T,), one by one, where caches[layer] attends: `step(q, k, v)`.
 
     q is (H, 1, D), k and v are (Hkv, 1, D), turned to their absolute positions; it returns (H, 1, D).
     """

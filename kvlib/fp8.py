@@ -2,6 +2,14 @@
 
 An E4M3 code is one bit of sign, four of exponent and three of fraction: 253 finite values from -448 to 448, about two
 decimal digits each, and no infinity. Letters: Hkv KV heads, S tokens, D head dim.
+Source: Micikevicius et al. 2022 ("FP8 Formats for Deep Learning").
+
+The largest number becomes 448. Between 1 and 2 there are steps of 1/8 only: 3.1 / 2 = 1.55 becomes 1.5.
+
+>>> x = torch.tensor([[[896.0, 3.1]]])  # (Hkv, S, D)
+>>> scale = scales(x, "head")
+>>> scale.tolist(), from_fp8(to_fp8(x, scale), scale).tolist()
+([[[2.0]]], [[[896.0, 3.0]]])
 """
 
 from __future__ import annotations

@@ -49,6 +49,13 @@ def greedy(model: Transformer, tokens: torch.Tensor, new: int, cache: GQACache |
     token. The last token made is never pushed through: a prompt of T takes T + new - 1 positions with a cache, and
     T + (T + 1) + ... + (T + new - 1) without.
     Raises ValueError for new below 1, and where the cache has no room for all of it; nothing has changed then.
+
+    >>> from kvlib.transformer import TransformerConfig
+    >>> config = TransformerConfig(1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=11)
+    >>> model = Transformer.random(config, torch.Generator().manual_seed(0))
+    >>> prompt, cache = torch.tensor([[1, 2, 3]]), GQACache(1, 1, 1, 4, 4)
+    >>> greedy(model, prompt, 2).positions, greedy(model, prompt, 2, cache).positions  # 3 then 4, against 3 then 1
+    (7, 4)
     """
     if new < 1:
         raise ValueError(f"new must be at least 1 token, got {new}")

@@ -35,6 +35,16 @@ class GGUF:
     """A GGUF file, looked into without reading all of it.
 
     metadata: its keys and values. entries: its tensors by name. `tensor(name)` is one of them as a float32 array.
+
+    A file with a header (no tensors, one key) and the key "width", of type 4, which is a uint32:
+
+    >>> import tempfile
+    >>> header = MAGIC + struct.pack("<IQQ", VERSION, 0, 1) + struct.pack("<Q5sII", 5, b"width", 4, 64)
+    >>> with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    ...     path = Path(folder, "small.gguf")
+    ...     _ = path.write_bytes(header)
+    ...     GGUF(path).metadata
+    {'width': 64}
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -56,7 +66,10 @@ class GGUF:
         self.entries = {name: Entry(kind, shape, start + offset) for name, kind, shape, offset in table}
 
     def tensor(self, name: str) -> np.ndarray:
-        """One tensor, float32. Raises KeyError for an unknown name, ValueError for an encoding not known here."""
+        """One tensor, float32, of the shape of its entry.
+
+        Raises KeyError for an unknown name, and ValueError for an encoding not known here.
+        """
         entry = self.entries[name]
         count = int(np.prod(entry.shape))
         if entry.kind == F32:
@@ -80,7 +93,7 @@ class GGUF:
         return self.data[self._at - count : self._at]
 
     def _plain(self, form: str) -> Any:
-        return struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
+        return struct.unpack(form, bytes(self._bytes(struct.calcsize(form))))[0]
 
     def _text(self) -> str:
         return bytes(self._bytes(self._plain("<Q"))).decode("utf-8")

@@ -2,6 +2,7 @@
 
 Letters: B sequences, T new tokens (queries), S tokens held (keys and values), H query heads, Hkv KV heads, D head dim.
 Hkv = H is multi-head attention, Hkv = 1 multi-query attention.
+Sources: Shazeer 2019 for one KV head; Ainslie et al. 2023 for what lies between.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ def gqa_attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Te
 
     The query heads of a group become more rows of one head's queries. So a KV head is read once, not once for each of
     its G query heads, and nothing as large as G copies of it is ever made.
+
+    >>> v = torch.tensor([[[[2.0], [4.0]], [[10.0], [20.0]]]])  # (B, Hkv, S, D); all scores are 0
+    >>> gqa_attend(torch.zeros(1, 4, 1, 1), torch.zeros(1, 2, 2, 1), v).flatten().tolist()  # 4 query heads
+    [3.0, 3.0, 15.0, 15.0]
     """
     B, H, T, D = q.shape
     G = group_size(H, k.shape[1])

@@ -14,8 +14,12 @@ class GQACache:
     A forward pass appends to every layer, then advances once. All layers have one length, so none can run ahead; a pass
     that failed half-way is tried again by running it again, and writes over what it had written.
 
-        K, V = cache.append(layer, k, v)   # in each layer
-        cache.advance(T)                   # once, after the last layer
+    >>> cache = GQACache(num_layers=1, batch_size=1, num_kv_heads=2, max_len=4, head_dim=8)
+    >>> k = v = torch.ones(1, 2, 3, 8)
+    >>> K, V = cache.append(0, k, v)  # in each layer
+    >>> cache.advance(3)  # once, after the last layer
+    >>> len(cache), tuple(K.shape), cache.nbytes  # 2 * 1 * 1 * 2 * 4 * 8 numbers of 4 bytes
+    (3, (1, 2, 3, 8), 512)
     """
 
     def __init__(

@@ -18,7 +18,13 @@ class HeavyHitters:
 
     Each KV head adds up the attention that its rows get, and decides for itself. What it holds is in the order of time.
 
-        out = cache.step(q, k, v)
+    The first key matches every query, the others match none. Of them only the newest is kept:
+
+    >>> cache = HeavyHitters(num_kv_heads=1, head_dim=1, budget=2, recent=1)
+    >>> for key in (5.0, 0.0, 0.0):
+    ...     out = cache.step(torch.ones(1, 1, 1), torch.full((1, 1, 1), key), torch.ones(1, 1, 1))
+    >>> cache.positions(0), len(cache)
+    ([0, 2], 3)
     """
 
     def __init__(self, num_kv_heads: int, head_dim: int, budget: int, recent: int) -> None:

@@ -54,13 +54,20 @@ def load_from_hub(name_or_folder: str | Path, dtype: torch.dtype = torch.float32
 
 
 def read_hub_config(known: Mapping[str, Any]) -> TransformerConfig:
-    """The sizes in a `config.json`. Raises ValueError for whatever `kvlib.transformer` does not do."""
+    """The sizes in a `config.json`. Raises ValueError for whatever `kvlib.transformer` does not do.
+
+    >>> known = {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 100}
+    >>> known |= {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128}
+    >>> config = read_hub_config(known)
+    >>> config.num_kv_heads, config.head_dim
+    (2, 16)
+    """
     if not isinstance(known, Mapping):
         raise ValueError(f"{CONFIG} must hold names and values, got a {type(known).__name__}")
     kind = (known.get("architectures") or ["none"])[0]
     if kind not in FAMILY:
         raise ValueError(f"architecture {kind}: known here are {' and '.join(FAMILY)}")
-    rope = known.get("rope_parameters") or known.get("rope_scaling") or {}
+    rope: Mapping[str, Any] = known.get("rope_parameters") or known.get("rope_scaling") or {}
     given = (rope, known.get("rope_scaling") or {})  # files of today have one, older ones the other, some both
     scaled = [way for way in given if way.get("rope_type", way.get("type", "default")) != "default"]
     has = {
@@ -93,7 +100,11 @@ def read_hub_config(known: Mapping[str, Any]) -> TransformerConfig:
 
 
 def hub_name(name: str) -> str:
-    """The file's name of one of our weights: "0.q" is "model.layers.0.self_attn.q_proj.weight"."""
+    """The file's name of one of our weights.
+
+    >>> hub_name("0.q"), hub_name("embedding")
+    ('model.layers.0.self_attn.q_proj.weight', 'model.embed_tokens.weight')
+    """
     if name in OUTER:
         return f"{OUTER[name]}.weight"
     layer, part = name.split(".")
@@ -103,7 +114,8 @@ def hub_name(name: str) -> str:
 def read_safetensors(path: Path) -> Iterator[tuple[str, torch.Tensor]]:
     """The names and tensors of one file: 8 bytes of length, so much JSON, then the numbers, one tensor at a time.
 
-    Raises ValueError where the file ends too soon, and for numbers that are not floats of 16, 32 or 64 bits.
+    Each has the shape and the dtype that the file names. Raises ValueError where the file ends too soon, and for
+    numbers that are not floats of 16, 32 or 64 bits.
     """
     with path.open("rb") as file:
         head = int.from_bytes(file.read(8), "little")
@@ -149,7 +161,8 @@ def _files_of(name_or_folder: str | Path) -> Callable[[str], Path]:
 
     def remote(file: str) -> Path:
         try:
-            return Path(cached_file(str(name_or_folder), file))
+            path: Any = cached_file(str(name_or_folder), file)  # a text: what is missing, it raises for
+            return Path(path)
         except OSError as error:
             raise FileNotFoundError(f"{name_or_folder} has no {file}: {str(error)[:200]}") from None
 

@@ -13,8 +13,12 @@ from torch.nn.functional import pad
 class IntQuantiser:
     """Rows of float32 to packed whole numbers and back, symmetric about zero.
 
-    packed, scale = quantiser.quantise(x)
-    x_again = quantiser.dequantise(packed, scale, head_dim)
+    >>> quantiser = IntQuantiser(bits=4, group_size=2)
+    >>> packed, scale = quantiser.quantise(torch.tensor([7.0, 1.0, 14.0, 5.0]))
+    >>> packed.shape[0], scale.tolist()  # two numbers in a byte; the largest of each group is 7 scales
+    (2, [1.0, 2.0])
+    >>> quantiser.dequantise(packed, scale, head_dim=4).tolist()  # 5 / 2 is rounded to 2
+    [7.0, 1.0, 14.0, 4.0]
     """
 
     def __init__(self, bits: int, group_size: int) -> None:
@@ -45,7 +49,10 @@ class IntQuantiser:
         return codes, scale
 
     def dequantise(self, packed: torch.Tensor, scale: torch.Tensor, head_dim: int) -> torch.Tensor:
-        """The rows (..., D = head_dim), in float32. Raises ValueError where the shapes are not those of such rows."""
+        """The rows (..., D = head_dim), in float32. packed, scale: as `quantise` gives them.
+
+        Raises ValueError where the shapes are not those of such rows.
+        """
         sizes = (-(-head_dim * self.bits // 8), -(-head_dim // self.group_size))
         if (packed.shape[-1], scale.shape[-1]) != sizes:
             got = f"{packed.shape[-1]} and {scale.shape[-1]}"

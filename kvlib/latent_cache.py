@@ -2,6 +2,8 @@
 
 Letters: B sequences, T new tokens, S tokens held, H heads, R = kv_lora_rank, Dr head dim of the rotary part, Dv head
 dim of values.
+
+Source: DeepSeek-AI 2024 (DeepSeek-V2), multi-head latent attention.
 """
 
 from __future__ import annotations
@@ -19,6 +21,14 @@ class LatentAttention:
     layer: has `queries(x)` -> q_nope (B, H, T, Dn), q_pe (B, H, T, Dr); `latent(x)` -> c_kv (B, T, R), k_pe (B, T, Dr);
     `rotate(x, positions)`, which turns the last axis of x (..., T, Dr); w_uk (H, Dn, R), w_uv (H, Dv, R), kv_lora_rank
     and rope_dim. `kvlib.mla_layer.MLALayer` is one.
+
+    >>> from kvlib.mla_layer import MLALayer
+    >>> layer = MLALayer.random(width=8, num_heads=4, kv_lora_rank=6, nope_dim=4, rope_dim=2, value_dim=4)
+    >>> attention = LatentAttention(layer, max_len=5)
+    >>> attention.forward(torch.zeros(1, 3, 8, dtype=torch.float64)).shape  # (B, H, T, Dv)
+    torch.Size([1, 4, 3, 4])
+    >>> len(attention), attention.nbytes  # 5 tokens * (6 + 2) numbers * 8 bytes
+    (3, 320)
     """
 
     def __init__(self, layer: Any, max_len: int) -> None:

@@ -35,6 +35,17 @@ class LayerCaches:
     """One cache for all layers. A layer counts its own tokens in `update`; here they count after `advance`.
 
     So a pass that broke off half-way is run again: what a layer is ahead is cropped before the next append.
+
+    >>> from kvlib.cache_layer import CacheLayer
+    >>> cache = LayerCaches([CacheLayer(4), CacheLayer(4)])
+    >>> k = torch.zeros(1, 2, 3, 8)  # (B, Hkv, T, D)
+    >>> [cache.append(layer, k, k)[0].shape[2] for layer in (0, 1)]
+    [3, 3]
+    >>> cache.advance(3)
+    >>> len(cache), cache.can_append(1), cache.can_append(2)
+    (3, True, False)
+    >>> cache.bytes_per_token  # 2 layers * K and V * 2 heads * 8 numbers * 4 bytes
+    256
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:

@@ -2,6 +2,8 @@
 
 An adapter adds scale * B @ A to a weight (out, in): A is (rank, in), B is (out, rank). Here it is added once, into a
 model of its own; a server that serves many at once works out the two thin products on the way instead.
+
+Source: Hu et al. 2021 (LoRA).
 """
 
 from __future__ import annotations
@@ -18,13 +20,20 @@ MATRICES = ("q", "k", "v", "o", "gate", "up", "down")  # the weights of a block 
 
 @dataclass(frozen=True)
 class Adapter:
-    """Thin matrices by the name of the weight that they change, as "0.q"."""
+    """Thin matrices by the name of the weight that they change, as "0.q".
+
+    >>> adapter = Adapter({"0.q": (torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0], [3.0]]))})  # rank 1
+    >>> adapter.delta("0.q").tolist()
+    [[2.0, 0.0], [3.0, 0.0]]
+    >>> adapter.num_parameters
+    4
+    """
 
     pairs: dict[str, tuple[torch.Tensor, torch.Tensor]]  # A (rank, in) and B (out, rank)
     scale: float = 1.0
 
     def delta(self, name: str) -> torch.Tensor:
-        """What is added to one weight, (out, in)."""
+        """What is added to the weight `name`, (out, in). Raises KeyError for one that the adapter does not change."""
         A, B = self.pairs[name]
         return self.scale * (B @ A)
 
@@ -44,6 +53,7 @@ def random_adapter(
 ) -> Adapter:
     """An adapter that was never trained.
 
+    config: sizes of the model. rank: rows of A, (rank, in), and columns of B, (out, rank), in `dtype`.
     names: weights such as "0.q"; None = all matrices of all blocks. strength: what is added has this over the root of
     `in` as its standard deviation; with 1 it is about as large as a weight of `Transformer.random`.
     Raises ValueError for a rank below 1 and for a name that is no block's matrix.

@@ -60,7 +60,16 @@ def skips(found: Found) -> dict[str, str]:
 
 
 def table(found: Found) -> str:
-    """An aligned table: what there is, and what is skipped for want of it."""
+    """An aligned table of what there is, and what is skipped for want of it. found: as `capabilities` gives it.
+
+    >>> found = dict.fromkeys(("torch", "torch_error", "gpu", "gpu_error", "compute_capability", "triton"))
+    >>> found |= dict.fromkeys(("fp8_storage", "fp8_native", "bf16"), False) | {"python": "3.11.9", "numpy": "2.3.0"}
+    >>> print(table(found))
+    Python       3.11.9
+    NumPy        2.3.0
+    torch        not installed         what uses PyTorch after lesson 02 is skipped: torch is not installed
+    ...
+    """
     gpu = found["gpu"] or ("none" if found["torch"] else "only torch could tell")
     if found["compute_capability"]:
         gpu += f", compute capability {_dotted(found['compute_capability'])}"

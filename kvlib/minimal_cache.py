@@ -1,6 +1,12 @@
 """The cache that many short examples have: two buffers, a counter, and a slice assignment. It has a bug.
 
 Lesson 04 shows this text and asks for the bug. Do not use it for anything else.
+
+>>> cache = MinimalCache(batch_size=1, num_kv_heads=1, max_len=4, head_dim=2)
+>>> k = torch.ones(1, 1, 3, 2)
+>>> K, V = cache.append(k, k)
+>>> K.shape, cache.used
+(torch.Size([1, 1, 3, 2]), 3)
 """
 
 from __future__ import annotations

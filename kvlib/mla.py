@@ -5,6 +5,8 @@ Dn head dim without position, Dr head dim of the rotary part k_pe, Dv head dim o
 
 The key of head h is concat(w_uk[h] @ c_kv, k_pe), its value w_uv[h] @ c_kv. Two functions give the same numbers: one
 makes these rows, the other never does.
+
+Source: DeepSeek-AI 2024 (DeepSeek-V2).
 """
 
 from __future__ import annotations
@@ -47,7 +49,15 @@ def absorbed_attend(
     q . (w_uk @ c) = (w_uk^T q) . c: the matrix goes to the query's side, of which there are T and not S. The mixture of
     values is w_uv @ (mixture of latents): the other matrix comes last. What all H heads read are the latents alone.
 
-    Shapes as above. The scale stays 1/sqrt(Dn + Dr): the scores are the same scores, whatever width they come from.
+    q_nope (B, H, T, Dn), q_pe (B, H, T, Dr), c_kv (B, S, R), k_pe (B, S, Dr), w_uk (H, Dn, R) and w_uv (H, Dv, R) as
+    there; returns (B, H, T, Dv).
+    The scale stays 1/sqrt(Dn + Dr): the scores are the same scores, whatever width they come from.
+
+    >>> one = torch.ones(1, 1, 1, 1)  # B = H = T = Dn = Dr = 1
+    >>> c_kv, k_pe = torch.tensor([[[1.0, 3.0]]]), torch.zeros(1, 1, 1)  # one token: all weight is on it
+    >>> w_uk, w_uv = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, 2.0]]])
+    >>> [f(one, one, c_kv, k_pe, w_uk, w_uv).item() for f in (explicit_attend, absorbed_attend)]
+    [6.0, 6.0]
     """
     B, H, T, Dn = q_nope.shape
     q_latent = torch.einsum("bhtd,hdr->bhtr", q_nope, w_uk)  # (B, H, T, R)

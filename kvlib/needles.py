@@ -27,9 +27,13 @@ class Text:
 
 
 def sample_texts(batch: int, num_tokens: int, generator: torch.Generator, share: float = 0.5) -> Text:
-    """Texts of `num_tokens` tokens, `share` of their slots needles with keys drawn evenly.
+    """Texts (batch, num_tokens), `share` of their slots needles with keys drawn evenly.
 
     Raises ValueError for an even number of tokens, since a text is a start token and whole slots.
+
+    >>> text = sample_texts(batch=2, num_tokens=9, generator=torch.Generator().manual_seed(0))
+    >>> text.tokens.shape, text.tokens[:, 0].tolist()  # each begins with START
+    (torch.Size([2, 9]), [0, 0])
     """
     keys = torch.randint(NUM_KEYS, (batch, _slots(num_tokens)), generator=generator)
     return _write(keys, torch.rand(keys.shape, generator=generator) < share, generator)
@@ -40,8 +44,8 @@ def sample_questions(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Texts (B, num_tokens) that end in a key named once before, `gap` tokens earlier, and the values wanted (B,).
 
-    The texts hold other needles too, as in `sample_texts`. Raises ValueError unless num_tokens and gap are even and
-    there is room: 2 <= gap <= num_tokens - 2.
+    B is `batch`. The texts hold other needles too, by generator and share as in `sample_texts`. Raises ValueError
+    unless num_tokens and gap are even and there is room: 2 <= gap <= num_tokens - 2.
     """
     if num_tokens % 2 or gap % 2 or not 2 <= gap <= num_tokens - 2:
         raise ValueError(f"wanted even numbers, 2 <= gap <= num_tokens - 2; got gap {gap}, num_tokens {num_tokens}")
@@ -56,7 +60,11 @@ def sample_questions(
 
 
 def spelled(tokens: torch.Tensor) -> str:
-    """A text, or a part of one, (T,), in letters: ^ starts it, symbols are a to x, keys are A to L."""
+    """A text, or a part of one, tokens (T,), in letters: ^ starts it, symbols are a to x, keys are A to L.
+
+    >>> spelled(torch.tensor([0, 1, 2, 25, 24]))  # symbols a and b, then key A with value x
+    '^abAx'
+    """
     return "".join(("^abcdefghijklmnopqrstuvwx" + "ABCDEFGHIJKL")[token] for token in tokens.tolist())
 
 

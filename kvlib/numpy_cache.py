@@ -21,6 +21,11 @@ class KVCache:
     The rows that come back are views, because copying all S rows at every step is the kind of work that a cache is
     there to save. They are read-only, because whoever wrote to them would change what the model has seen. A view shows
     the buffer: after `reset`, an old one shows whatever is written next.
+
+    >>> cache = KVCache(max_len=2, width=3)
+    >>> K, V = cache.append(np.array([1.0, 2.0, 3.0]), np.zeros(3))
+    >>> K.tolist(), len(cache), cache.nbytes  # 2 arrays * 2 rows * 3 numbers * 8 bytes
+    ([[1.0, 2.0, 3.0]], 1, 96)
     """
 
     def __init__(self, max_len: int, width: int) -> None:
@@ -43,7 +48,7 @@ class KVCache:
         return self.used < self.max_len
 
     def append(self, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Keep one token's key and value, each (width,). Returns all rows held, this one included, as `rows` does.
+        """Keep one token's k and v, each (width,). Returns all rows held, this one included, as `rows` does.
 
         Raises CacheFull when there is no room, and ValueError for any other shape. Nothing has changed then: all is
         checked before anything is written.
@@ -74,7 +79,7 @@ class CachedDecoder:
     """Decodes one token at a time, with a KV cache in each block: the logits of `model.logits`, for less work."""
 
     def __init__(self, model: Decoder, max_len: int | None = None) -> None:
-        """max_len: room for this many tokens; None = as many as the model has positions, and never more."""
+        """max_len: room for this many tokens; None = as many as the model has positions. ValueError for more."""
         self.model = model
         self.max_len = model.max_len if max_len is None else max_len
         if self.max_len > model.max_len:

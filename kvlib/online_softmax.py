@@ -24,6 +24,13 @@ def online_attend(q: np.ndarray, blocks: Blocks) -> np.ndarray:
     q: (D,), float64. Scores are divided by sqrt(D). No row of scores and no block is kept, only the largest score so
     far, the sum of the powers and the sum of the values weighed with them. When a block brings a larger score, the two
     sums shrink by what they were too large: exp(old - new).
+
+    >>> class TwoBlocks:
+    ...     held = [(np.array([[0.0]]), np.array([[2.0]])), (np.array([[0.0]]), np.array([[4.0]]))]
+    ...     def next(self):
+    ...         return self.held.pop(0) if self.held else None
+    >>> online_attend(np.array([1.0]), TwoBlocks()).tolist()  # two equal scores: the mean of both values
+    [3.0]
     """
     m, total, acc = -np.inf, 0.0, np.zeros(len(q))
     while (block := blocks.next()) is not None:

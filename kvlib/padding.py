@@ -32,6 +32,12 @@ def ragged_attend(
     q: (B, H, T, D). k, v: (B, Hkv, S, D). q_positions: (B, T), k_positions: (B, S), in any order; -1 = padding, which
     may hold anything, NaN too. Returns (B, H, T, D), with zeros for padded queries.
     Raises ValueError where Hkv does not divide H.
+
+    >>> q, k = torch.ones(1, 1, 2, 1), torch.zeros(1, 1, 2, 1)
+    >>> v = torch.tensor([float("nan"), 5.0]).view(1, 1, 2, 1)  # the first column is padding
+    >>> positions = torch.tensor([[-1, 0]])
+    >>> ragged_attend(q, k, v, positions, positions).flatten().tolist()
+    [0.0, 5.0]
     """
     mask = visible(q_positions, k_positions)  # (B, T, S)
     blind = ~mask.any(dim=-1)  # (B, T): queries that see no key; softmax over nothing is 0/0

@@ -1,6 +1,7 @@
 """Keys and values in blocks: rows are written to slots, and attention finds them through a block table.
 
 Letters: B sequences, T new tokens (queries), S tokens held, H query heads, Hkv KV heads, D head dim.
+Source: Kwon et al. 2023 (PagedAttention).
 A pool is (num_blocks, block_size, Hkv, D), one for K and one for V. Slot = block * block_size + offset.
 """
 
@@ -17,6 +18,11 @@ def write_slots(pool: torch.Tensor, rows: torch.Tensor, slot_mapping: torch.Tens
 
     pool: (num_blocks, block_size, Hkv, D). rows: (N, Hkv, D), of the pool's dtype. slot_mapping: int64 (N,), its slots
     distinct. Raises ValueError for a slot outside the pool, and for other shapes or dtypes; nothing is written then.
+
+    >>> pool = torch.zeros(2, 2, 1, 1)  # 2 blocks of 2 slots
+    >>> write_slots(pool, torch.tensor([5.0, 6.0, 7.0]).view(3, 1, 1), torch.tensor([3, 0, -1]))
+    >>> pool.flatten().tolist()
+    [6.0, 0.0, 0.0, 5.0]
     """
     num_blocks, block_size = pool.shape[:2]
     if rows.shape != (len(slot_mapping), *pool.shape[2:]) or rows.dtype != pool.dtype:

@@ -1,6 +1,7 @@
 """The KV cache of one layer in blocks: sequences of any length share one pool.
 
 Letters: T new tokens, S tokens held, Hkv KV heads, D head dim. Pools are (num_blocks, block_size, Hkv, D).
+Source: Kwon et al. 2023 (PagedAttention).
 """
 
 from __future__ import annotations
@@ -19,8 +20,14 @@ class PagedCache:
     Token p of a sequence stands at [table[p // block_size], p % block_size] in both pools. All rows are there and
     nowhere else: what `read` gives is gathered anew.
 
-        cache.append(seq, k, v)
-        K, V = cache.read(seq)
+    >>> cache = PagedCache(torch.zeros(4, 2, 1, 1), torch.zeros(4, 2, 1, 1))  # 4 blocks of 2 slots
+    >>> rows = torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1)  # (T, Hkv, D)
+    >>> cache.append("a", rows, -rows)
+    >>> cache.table("a"), cache.num_free
+    ([0, 1], 2)
+    >>> K, V = cache.read("a")
+    >>> K.flatten().tolist(), V.flatten().tolist()
+    ([1.0, 2.0, 3.0], [-1.0, -2.0, -3.0])
     """
 
     def __init__(self, K: torch.Tensor, V: torch.Tensor) -> None:
@@ -38,7 +45,7 @@ class PagedCache:
         return self.allocator.num_free
 
     def append(self, seq: Hashable, k: torch.Tensor, v: torch.Tensor) -> None:
-        """Write the rows of T more tokens; a sequence not seen before starts empty.
+        """Write the rows of T more tokens of seq; a sequence not seen before starts empty.
 
         k, v: (T, Hkv, D), T at least 1. They are copied into the pools. Raises ValueError for other shapes or dtypes,
         and when there is no room for all T tokens. Nothing has changed then.
@@ -49,7 +56,7 @@ class PagedCache:
         self.V[blocks, offsets] = v.detach()
 
     def read(self, seq: Hashable) -> tuple[torch.Tensor, torch.Tensor]:
-        """K and V of all tokens of a sequence, in order: two new tensors (S, Hkv, D). ValueError if it is unknown."""
+        """K and V of all tokens of seq, in order: two new tensors (S, Hkv, D). ValueError for an unknown sequence."""
         table, size = self.tables.table(seq), self.block_size
         slots = [table[p // size] * size + p % size for p in range(self.tables.length(seq))]
         blocks, offsets = self._places(slots)

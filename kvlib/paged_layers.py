@@ -25,6 +25,15 @@ class PagedLayers:
         slots = cache.append(seqs, T)           # once, before the first layer
         cache.write(layer, slots, k, v)         # in each layer
         attended = cache.attend(layer, q, seqs)
+
+    >>> cache = PagedLayers(num_layers=1, num_blocks=4, block_size=2, num_kv_heads=1, head_dim=1)
+    >>> slots = cache.append(["a", "b"], 1)  # one token of each, in a block of its own
+    >>> v = torch.tensor([3.0, 5.0]).view(2, 1, 1, 1)  # (B, Hkv, T, D)
+    >>> cache.write(0, slots, torch.zeros_like(v), v)
+    >>> cache.attend(0, torch.ones(2, 1, 1, 1), ["a", "b"]).flatten().tolist()  # each sees its own token only
+    [3.0, 5.0]
+    >>> cache.num_free
+    2
     """
 
     def __init__(
@@ -123,8 +132,8 @@ class PagedLayers:
     def attend(self, layer: int, q: torch.Tensor, seqs: Sequence[Hashable]) -> torch.Tensor:
         """Attention of the T newest tokens of each sequence over all that it holds: q (B, H, T, D) -> (B, H, T, D).
 
-        All rows must be written already. Other sequences are not seen, nor are slots that nobody wrote.
-        One new token on a CPU leaves the keys and values where they are; a chunk copies them together first.
+        seqs: B of them. All rows must be written already. Other sequences are not seen, nor are slots that nobody
+        wrote. One new token on a CPU leaves the keys and values where they are; a chunk copies them together first.
         Raises ValueError for another layer, for an unknown sequence, and for a sequence of fewer than T tokens.
         """
         pools = self._layer(layer)

@@ -11,6 +11,9 @@ def plan_step(decoding: Sequence[int], prefilling: Sequence[Sequence[int]], max_
     decoding: ids that need one token each, served first and in order, as far as the budget goes.
     prefilling: [id, remaining] each, served in order from what is left, as many tokens as remain of each.
     Nothing passed in changes.
+
+    >>> plan_step(decoding=[1, 2], prefilling=[[3, 4], [5, 9]], max_tokens=8)
+    [[1, 1], [2, 1], [3, 4], [5, 2]]
     """
     plan = [[i, 1] for i in decoding[:max_tokens]]
     left = max_tokens - len(plan)

@@ -36,6 +36,9 @@ def rows_by_step(num_tokens: int, cached: bool) -> list[list[str]]:
     """What each step does about each token's row: one list for each step, of NEW, AGAIN, KEPT or ABSENT for each token.
 
     Raises ValueError for less than one token.
+
+    >>> rows_by_step(2, cached=False)
+    [['new', ''], ['again', 'new']]
     """
     if num_tokens < 1:
         raise ValueError(f"a picture of rows needs at least 1 token, got {num_tokens}")
@@ -47,7 +50,11 @@ def rows_by_step(num_tokens: int, cached: bool) -> list[list[str]]:
 
 
 def computed_by_step(steps: list[list[str]]) -> list[int]:
-    """Rows that each step computes, counted in what is drawn."""
+    """Rows that each step computes, counted in what is drawn.
+
+    >>> computed_by_step(rows_by_step(3, cached=False)), computed_by_step(rows_by_step(3, cached=True))
+    ([1, 2, 3], [1, 1, 1])
+    """
     return [sum(row in COMPUTED for row in step) for step in steps]
 
 

@@ -32,12 +32,13 @@ def film_cache(
     """Drive a cache with the methods of lesson 04 through these chunks, and read back what each append gives.
 
     make(num_layers, batch_size, num_kv_heads, max_len, head_dim, dtype) makes it. Token n is written as rows full of
-    n + 1, so every row that comes back tells whose it is.
+    n + 1, so every row that comes back tells whose it is. A chunk that is refused by a ValueError becomes a frame.
     """
     import torch
 
     cache = make(num_layers, 1, 1, max_len, 2, torch.float32)
-    frames, held, slots = [], 0, ((),) * num_layers
+    frames, held = [], 0
+    slots: tuple[tuple[int, ...], ...] = ((),) * num_layers
     for size in chunks:
         tokens = range(held, held + size)
         rows = torch.tensor([float(token + 1) for token in tokens]).view(1, 1, size, 1).expand(1, 1, size, 2)
@@ -95,7 +96,12 @@ def _tokens(size: int) -> str:
 
 
 def describe_film(frames: Sequence[Frame], upto: int | None = None) -> str:
-    """`draw_film` in words."""
+    """`draw_film` in words.
+
+    >>> wrong = Frame("2 tokens more", slots=((0, NOTHING),), right=((True, False),), missing=(1,), new=(0, 1))
+    >>> describe_film([wrong])
+    'Step 1, 2 tokens more. Layer 0 holds 0, ?, which is not right.'
+    """
     sentences = []
     for number, frame in enumerate(frames[:upto], start=1):
         sentences.append(f"Step {number}, {frame.title}.")

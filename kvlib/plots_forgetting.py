@@ -15,7 +15,11 @@ FACES, HATCHES = (PALE, "#FBE3C0", "#DDEFE3", "#EEDDEC"), ("", "//", "xx", "..")
 
 
 def describe_kept(kept: Mapping[str, Sequence[int]], num_tokens: int) -> str:
-    """`draw_kept` in words."""
+    """`draw_kept` in words.
+
+    >>> describe_kept({"window": [6, 7], "sinks": [0, 6, 7]}, num_tokens=8)
+    'Tokens kept of 8. window: 2 in 1 run, from 6 to 7. sinks: 3 in 2 runs, from 0 to 7.'
+    """
     rows = []
     for name, positions in kept.items():
         held = sorted(set(positions))

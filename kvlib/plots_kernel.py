@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvlib.figure import BLUE, GREY, PALE, described, new_figure
 
@@ -31,6 +31,10 @@ def schedule(num_kv_heads: int, num_tiles: int, num_parts: int, num_processors: 
 
     Each reads its tiles one after the other. Whichever processor is free first takes the next program. Parts that are
     left without a tile are not listed. Raises ValueError for a size below 1.
+
+    >>> runs = schedule(num_kv_heads=1, num_tiles=4, num_parts=2, num_processors=2)
+    >>> [(run.processor, run.start, run.end) for run in runs]
+    [(0, 0, 2), (1, 0, 2)]
     """
     if min(num_kv_heads, num_tiles, num_parts, num_processors) < 1:
         raise ValueError(f"sizes must be 1 or more: {num_kv_heads}, {num_tiles}, {num_parts}, {num_processors}")
@@ -81,7 +85,7 @@ def _draw_runs(axes: Axes, runs: Sequence[Run], num_parts: int, num_tiles: int, 
     for run in runs:
         face = FACES[run.kv_head % len(FACES)]
         place = (run.start, run.processor + 0.05)
-        style = {"facecolor": face, "edgecolor": BLUE, "linewidth": 0.6}
+        style: dict[str, Any] = {"facecolor": face, "edgecolor": BLUE, "linewidth": 0.6}
         axes.add_patch(Rectangle(place, run.end - run.start, 0.9, **style))
         if run.end - run.start >= num_tiles / 20:
             middle = ((run.start + run.end) / 2, run.processor + 0.5)

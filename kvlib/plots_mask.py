@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def right_mask(q_positions: Sequence[int], k_positions: Sequence[int], window: int | None = None) -> np.ndarray:
-    """(T, S), True where the query at one position may see the key at another. Position -1 is no token."""
+    """(T, S), True where the query at one position may see the key at another. Position -1 is no token.
+
+    q_positions: (T,). k_positions: (S,). window: the newest tokens that a query sees, itself counted; None for all.
+
+    >>> right_mask([1, 2], [0, 1, 2], window=2).astype(int).tolist()
+    [[1, 1, 0], [0, 1, 1]]
+    """
     reach = window if window is not None else max([*q_positions, 0]) + 1
     return np.array([[0 <= k <= q and q - k < reach for k in k_positions] for q in q_positions], dtype=bool)
 
@@ -78,7 +84,7 @@ def _draw(axes: Axes, title: str, cells: np.ndarray, wrong: np.ndarray, q: list[
 
     for i, j in np.ndindex(cells.shape):
         face, text = (BLUE, "white") if cells[i, j] else ("white", GREY)
-        box = {"facecolor": face, "edgecolor": GREY, "linewidth": 0.8}
+        box: dict[str, Any] = {"facecolor": face, "edgecolor": GREY, "linewidth": 0.8}
         if wrong[i, j]:
             box |= {"edgecolor": RED, "linewidth": 3.0, "hatch": "xx"}
         axes.add_patch(Rectangle((j - 0.44, i - 0.44), 0.88, 0.88, **box))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvlib.figure import BLUE, ORANGE, PALE, described, new_figure
 
@@ -21,7 +21,13 @@ def _checked(table: Mapping[str, float]) -> None:
 
 
 def describe_elements(table: Mapping[str, float]) -> str:
-    """`draw_elements` in words."""
+    """`draw_elements` in words.
+
+    Raises ValueError for an empty table, and for a number that is not above 0.
+
+    >>> describe_elements({"MHA": 4096, "MLA": 512})
+    'Cached elements for each token in one layer. MHA: 4,096. MLA: 512, 8 times fewer.'
+    """
     _checked(table)
     (first, most), *others = table.items()
     said = [f"{name}: {_number(n)}, {most / n:.3g} times fewer." for name, n in others]
@@ -41,7 +47,8 @@ def draw_elements(table: Mapping[str, float], marked: str = "") -> Figure:
     most, least = max(table.values()), min(table.values())
     for row, (name, elements) in enumerate(table.items()):
         is_marked = name == marked
-        style = {"facecolor": ORANGE if is_marked else PALE, "hatch": "//" if is_marked else "", "edgecolor": BLUE}
+        style: dict[str, Any] = {"facecolor": ORANGE if is_marked else PALE, "hatch": "//" if is_marked else ""}
+        style["edgecolor"] = BLUE
         axes.barh(row, elements, 0.65, **style)
         times = next(iter(table.values())) / elements
         label = _number(elements) + (f"   1/{times:.3g}" if row else "")

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS = (("append", "A", 5), ("append", "B", 3), ("append", "A", 4), ("append", "A", 4), ("fork", "A", "C"))
-STEPS += (("append", "C", 1), ("append", "A", 1), ("free", "B"), ("append", "C", 7), ("append", "A", 9))
+STEPS: tuple[tuple, ...] = (("append", "A", 5), ("append", "B", 3), ("append", "A", 4), ("append", "A", 4))
+STEPS += (("fork", "A", "C"), ("append", "C", 1), ("append", "A", 1), ("free", "B"), ("append", "C", 7))
+STEPS += (("append", "A", 9),)
 FACES = (PALE, "#FBE3C0", "#DDEFE3", "#EEDDEC", "#E6E6E6")  # one for each sequence; its letter says the same
 
 
@@ -33,7 +34,8 @@ def film_blocks(make: Callable[[], Any], steps: Sequence[tuple]) -> list[Frame]:
     free(seq) where a step asks for them. A step is ("append", seq, n), ("fork", seq, new) or ("free", seq).
     A step that is refused, or not there yet, says so in its title.
     """
-    tables, known, frames = make(), [], []
+    tables, frames = make(), []
+    known: list[Hashable] = []
     for name, seq, *rest in steps:
         title = {"append": "{0} gets {1} more", "fork": "{1} goes on from {0}", "free": "{0} is done"}[name]
         title = title.format(seq, *rest)
@@ -55,7 +57,11 @@ def _tables_of(tables: Any, known: Sequence[Hashable]) -> dict[Hashable, tuple[l
 
 
 def owners(frame: Frame, num_blocks: int, block_size: int) -> list[list[str]]:
-    """For each block and offset the tokens that lie there, such as "A4", several in a shared block; "" = nothing."""
+    """For each block and offset the tokens that lie there, such as "A4", several in a shared block; "" = nothing.
+
+    >>> owners(Frame("", {"A": ([1], 2), "B": ([1], 1)}), num_blocks=2, block_size=2)
+    [['', ''], ['A0\\nB0', 'A1']]
+    """
     cells = [["" for _ in range(block_size)] for _ in range(num_blocks)]
     for seq, (table, length) in frame.tables.items():
         for position in range(length):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kvlib.figure import BLUE, GREY, RED, described, new_figure
@@ -63,8 +64,9 @@ def time_steps(
     """Time one decode step after each of these many tokens, ascending.
 
     model: a `kvlib.transformer.Transformer`. make_cache(max_len): a new cache for `kvlib.generate.forward` that can be
-    truncated. tokens: (1, n) with more tokens than the longest context. The context goes through the cache once. The
-    step without a cache, which is slow, runs once. Raises ValueError where tokens or contexts do not fit.
+    truncated. tokens: (1, n) with more tokens than the longest context. repeats: runs, of which the fastest counts. The
+    context goes through the cache once. The step without a cache, which is slow, runs once. Raises ValueError where
+    tokens or contexts do not fit.
     """
     from kvlib.generate import forward  # here, since drawing needs no torch
 
@@ -83,12 +85,15 @@ def time_steps(
         step()  # not timed: the first run finds memory that nobody has touched
         cached = fastest(step, repeats)
         whole = tokens[:, : context + 1]
-        steps.append(Step(context, cached, fastest(lambda whole=whole: model.logits(whole), 1)))
+        steps.append(Step(context, cached, fastest(partial(model.logits, whole), 1)))
     return steps
 
 
 def time_batches(model: Any, make_cache: Callable[[int], Any], tokens: torch.Tensor, repeats: int = 3) -> list[Batch]:
-    """Time one cached decode step of 1, 2, 4, ... sequences, up to all B of tokens (B, T): T - 1 of context, 1 new."""
+    """Time one cached decode step of 1, 2, 4, ... sequences, up to all B of tokens (B, T): T - 1 of context, 1 new.
+
+    model, make_cache, repeats: as in `time_steps`; the caches must take any number of sequences.
+    """
     from kvlib.generate import forward
 
     found, size, context = [], 1, tokens.shape[1] - 1
@@ -107,7 +112,11 @@ def time_batches(model: Any, make_cache: Callable[[int], Any], tokens: torch.Ten
 
 
 def describe_steps(steps: Sequence[Step], batches: Sequence[Batch] = ()) -> str:
-    """`draw_steps` in words."""
+    """`draw_steps` in words.
+
+    >>> describe_steps([Step(context=64, cached=0.01, recomputed=0.08)])
+    'One decode step, without a cache against with one: 8.0 times as long after 64 tokens.'
+    """
     words = "One decode step, without a cache against with one: "
     words += ", ".join(f"{step.ratio:.1f} times as long after {step.context} tokens" for step in steps) + "."
     if batches:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kvlib.request_stream import Note
     from kvlib.service_report import Report
 
-KINDS = {  # of a request's time: the looks of its bar, and its half height
+KINDS: dict[str, tuple[dict[str, Any], float]] = {  # of a request's time: the looks of its bar, and its half height
     "waiting": ({"facecolor": "white", "edgecolor": GREY, "linestyle": ":"}, 0.16),
     "prefill": ({"facecolor": ORANGE, "edgecolor": "white", "linewidth": 0.4}, 0.38),
     "decode": ({"facecolor": BLUE, "edgecolor": "none"}, 0.26),
@@ -60,7 +60,14 @@ def spans(log: Sequence[Note]) -> list[Span]:
 
 
 def describe_timeline(log: Sequence[Note]) -> str:
-    """`draw_timeline` in words."""
+    """`draw_timeline` in words.
+
+    >>> from kvlib.request_stream import Note
+    >>> log = [Note(0.0, "ask", 1, 3), Note(0.2, "admit", 1, 0)]
+    >>> log += [Note(0.2, "prefill", 1, (0.5, 3)), Note(0.5, "close", 1, "done")]
+    >>> describe_timeline(log)
+    '1 requests over time, one row each. 1: waiting 200 ms, prefill 300 ms, done.'
+    """
     parts = []
     for i, pieces in _by_request(log).items():
         total = {what: sum(s.end - s.begin for s in pieces if s.what == what) for what in KINDS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvlib.figure import BLUE, GREY, ORANGE, RED, described, new_figure
 
@@ -56,7 +56,13 @@ def draw_plan(plan: Plan) -> Figure:
 
 
 def plan_facts(plan: Plan) -> dict[str, str]:
-    """The four numbers that matter, with their units."""
+    """The four numbers that matter, with their units.
+
+    >>> from kvlib.sizing.models import load_config
+    >>> from kvlib.sizing.plan import make_plan
+    >>> plan_facts(make_plan(load_config("llama-3-8b"), "H100", context=8192, batch=8))["cache per token"]
+    '128 KiB'
+    """
     return {
         "cache per token": f"{plan.kv_bytes_per_token / 1024:,.4g} KiB",
         "sequences that fit": f"{plan.sequences_that_fit:,}",
@@ -68,7 +74,7 @@ def plan_facts(plan: Plan) -> dict[str, str]:
 def _draw_bar(figure: Figure, axes: Axes, gpu: int, weights: int, reserve: int, sequence: int) -> int:
     """Draw the bar, and return how many whole sequences are in it."""
     count = max(0, (gpu - weights - reserve) // sequence)
-    parts = [
+    parts: list[tuple[str, int, dict[str, Any]]] = [
         ("weights", weights, {"facecolor": GREY, "edgecolor": "black"}),
         ("kept free", reserve, {"facecolor": "white", "edgecolor": "black", "hatch": "..."}),
     ]
@@ -112,7 +118,8 @@ def draw_roofline(peak_flops: float, bandwidth: float, intensities: Mapping[str,
         side = "memory" if intensity < ridge else "compute"
         share = f"at most {reached / peak_flops:.1%} of the peak"
         size, face = max(7.0, 16.0 - 2.5 * number), (BLUE, "white", ORANGE)[number % 3]
-        style = {"markersize": size, "markerfacecolor": face, "markeredgecolor": "black", "linestyle": "none"}
+        style: dict[str, Any] = {"markersize": size, "markerfacecolor": face}
+        style |= {"markeredgecolor": "black", "linestyle": "none"}
         label = f"{name}: {_short(intensity)} FLOP/byte, {share}"
         axes.plot(intensity, reached, MARKS[number % len(MARKS)], label=label, **style)
         sentences.append(f"{name}: {_short(intensity)} FLOP per byte, bound by {side}, {share}.")

@@ -27,6 +27,14 @@ class PrefixIndex:
         index.release("a")
 
     Blocks that no request holds are given out again least recently released first. Until then they can still be found.
+
+    >>> index, who = PrefixIndex(num_blocks=4, block_size=2), ("model", "adapter", "tenant")
+    >>> index.admit("a", [1, 2, 3, 4, 5], who), index.table("a")
+    (0, [0, 1, 2])
+    >>> index.computed("a")
+    >>> index.release("a")
+    >>> index.admit("b", [1, 2, 3, 9], who), index.table("b")  # the first full block is found
+    (2, [0, 3])
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
@@ -46,7 +54,7 @@ class PrefixIndex:
         return len(self._free)
 
     def can_admit(self, tokens: Sequence[int], identity: Sequence[str]) -> bool:
-        """Whether there is room for a request with these tokens now."""
+        """Whether there is room for a request with these tokens now. ValueError for what is no request."""
         hits = self._hits(self._keys(tokens, identity), len(tokens))
         return self._missing(len(tokens), hits) <= self._room(hits)
 

@@ -2,6 +2,9 @@
 
 The figures are the papers' own. A loss or a gain in one setting says nothing sure about another: model sizes, training
 and tests all differ.
+
+>>> [(row["method"], row["value"]) for row in RESULTS if row["setting"] == TRANSLATION and row["metric"] == "BLEU"]
+[('MHA', 26.7), ('MQA', 26.5)]
 """
 
 from __future__ import annotations
@@ -24,8 +27,10 @@ class Result(TypedDict):
 def _rows(setting: str, source: str, metric: str, unit: str, better: str, **values: float) -> list[Result]:
     """One row for each method, named as papers write it: `gqa8=...` is GQA-8."""
     names = {"mha": "MHA", "gqa": "GQA", "gqa8": "GQA-8", "mqa": "MQA", "mla": "MLA"}
-    same = {"setting": setting, "metric": metric, "unit": unit, "better": better}
-    return [Result(**same, method=names[name], value=value, source=source) for name, value in values.items()]
+    return [
+        Result(setting=setting, metric=metric, unit=unit, better=better, method=names[name], value=value, source=source)
+        for name, value in values.items()
+    ]
 
 
 SHAZEER = "Shazeer 2019, Fast Transformer Decoding, arXiv 1911.02150"

@@ -20,6 +20,12 @@ class QuantisedCache:
 
         cache.append(k, v)
         K, V = cache.read(0, len(cache))
+
+    >>> cache = QuantisedCache(batch_size=1, num_kv_heads=1, max_len=4, head_dim=2)
+    >>> k = torch.tensor([[[[1.0, -0.5]]]])  # (B, Hkv, T, D)
+    >>> cache.append(k, k)
+    >>> cache.read(0, 1)[0].shape, cache.nbytes  # 2 * 4 * 2 codes of 1 byte, 2 * 4 scales of 4 bytes
+    (torch.Size([1, 1, 1, 2]), (16, 32))
     """
 
     def __init__(

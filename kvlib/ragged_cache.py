@@ -15,6 +15,12 @@ class RaggedCache:
     So the slot of a token is its position, whatever the padding of the batch it came in.
 
         K, V, k_positions = cache.append(k, v, real)
+
+    >>> cache = RaggedCache(batch_size=2, num_kv_heads=1, max_len=4, head_dim=1)
+    >>> k = torch.tensor([[0.0, 7.0], [8.0, 9.0]]).view(2, 1, 2, 1)
+    >>> K, V, k_positions = cache.append(k, k, torch.tensor([[False, True], [True, True]]))
+    >>> K[:, 0, :, 0].tolist(), k_positions.tolist()  # packed from slot 0
+    ([[7.0, 0.0], [8.0, 9.0]], [[0, -1], [0, 1]])
     """
 
     def __init__(

@@ -36,14 +36,21 @@ def recompute_logits(weights: Mapping[str, np.ndarray], tokens: Sequence[int]) -
 
 
 def recompute_block(weights: Mapping[str, np.ndarray], layer: int, x: np.ndarray) -> np.ndarray:
-    """What block `layer` makes of all tokens x (T, width), token by token: (T, width)."""
+    """What block `layer` makes of all tokens x (T, width), token by token: (T, width).
+
+    weights: those of a `kvlib.decoder.Decoder`. Raises KeyError for a layer that is not there.
+    """
     return np.array(_block(_lists(weights), layer, np.asarray(x, dtype=np.float64).tolist()))
 
 
 def recompute_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Attention of queries (T, D) over keys (S, D) and values (S, Dv), where mask (T, S) is true: (T, Dv).
+    """Attention of q (T, D) over k (S, D) and v (S, Dv), where mask (T, S) is true: (T, Dv).
 
     Every query must be allowed at least one key.
+
+    >>> q, k, v = np.array([[1.0]]), np.zeros((2, 1)), np.array([[2.0], [4.0]])
+    >>> recompute_attention(q, k, v, np.array([[True, True]])).tolist()  # equal scores: the mean
+    [[3.0]]
     """
     queries, keys, values = (np.asarray(rows, dtype=np.float64).tolist() for rows in (q, k, v))
     outputs = []

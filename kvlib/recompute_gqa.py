@@ -18,6 +18,11 @@ def recompute_gqa(q: Any, k: Any, v: Any, mask: Any = None) -> np.ndarray:
     """Attention of q (B, H, T, D) over k, v (B, Hkv, S, D) where mask (T, S) or (B, T, S) is true: (B, H, T, D).
 
     mask: None = every query sees every key. A query that sees no key gets zeros.
+
+    >>> q, k = np.ones((1, 2, 1, 1)), np.zeros((1, 1, 2, 1))  # two query heads share one KV head
+    >>> v = np.array([2.0, 4.0]).reshape(1, 1, 2, 1)
+    >>> recompute_gqa(q, k, v).flatten().tolist()
+    [3.0, 3.0]
     """
     q, k, v = (np.asarray(rows, dtype=np.float64) for rows in (q, k, v))
     out = np.zeros(q.shape[:3] + v.shape[3:])
@@ -31,7 +36,10 @@ def recompute_gqa(q: Any, k: Any, v: Any, mask: Any = None) -> np.ndarray:
 
 
 def recompute_rope(row: np.ndarray, position: int, base: float) -> np.ndarray:
-    """One query or key (D,), turned to its position: as D/2 complex numbers, each multiplied by one of length 1."""
+    """One query or key (D,), turned to its position: as D/2 complex numbers, each multiplied by one of length 1.
+
+    row: (D,), D even. base: the angle of pair i is position / base ** (2 i / D).
+    """
     half = len(row) // 2
     turned = [
         complex(row[i], row[i + half]) * complex(math.cos(angle), math.sin(angle))

@@ -20,6 +20,10 @@ def rescale(weights: Mapping[str, torch.Tensor], key_power: int, value_power: in
     weights: "q", "k", "v", "o" as nn.Linear keeps them, (out, in), with "q_bias" and so on where there are any; all
     others stay as they are. Returns a new dict; the layer's output is the same to the last bit, as long as no number
     gets too large or too small for its dtype. Raises ValueError for a power that is not a whole number.
+
+    >>> small = rescale({"q": torch.tensor([[8.0]]), "k": torch.tensor([[8.0]])}, key_power=-2, value_power=0)
+    >>> small["k"].tolist(), small["q"].tolist()
+    ([[2.0]], [[32.0]])
     """
     for name, power in (("key_power", key_power), ("value_power", value_power)):
         if isinstance(power, bool) or not isinstance(power, int):
@@ -30,7 +34,10 @@ def rescale(weights: Mapping[str, torch.Tensor], key_power: int, value_power: in
 
 
 def rescale_model(model: Transformer, key_power: int, value_power: int) -> Transformer:
-    """A transformer with the same logits and other keys and values: `rescale` in every layer."""
+    """A transformer with the same logits and other keys and values: `rescale` in every layer.
+
+    Its weights have the shapes of the model's. Raises ValueError as `rescale` does.
+    """
     weights = dict(model.weights)
     for layer in range(model.config.num_layers):
         own = {name: weights[f"{layer}.{name}"] for name in ("q", "k", "v", "o")}

@@ -18,6 +18,10 @@ def reusable(held: Mapping[str, Any], wanted: Mapping[str, Any]) -> int:
     0 where a field of the identity differs, or is in one of them only. Otherwise the tokens that both begin with, but
     at most all of `wanted` but one: the last has to be computed, because its logits are not in the cache.
     Raises ValueError where `wanted` has no token: there is nothing to compute logits of.
+
+    >>> one = {"tokens": [1, 2, 3], "weights": "a", "temperature": 0.0}
+    >>> reusable(one, one | {"tokens": [1, 2, 9], "temperature": 1.0}), reusable(one, one | {"weights": "b"})
+    (2, 0)
     """
     if not wanted["tokens"]:
         raise ValueError("a request needs at least 1 token, got 0")

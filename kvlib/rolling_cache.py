@@ -16,6 +16,13 @@ class RingCache:
     chunk's own would be written over them.
 
         K, V, k_positions = cache.append(k, v)
+
+    >>> ring = RingCache(window=2, batch_size=1, num_kv_heads=1, head_dim=1)
+    >>> k = torch.tensor([0.0, 1.0, 2.0]).view(1, 1, 3, 1)
+    >>> K, V, k_positions = ring.append(k, k)
+    >>> K, V, k_positions = ring.append(k[:, :, :1] + 3, k[:, :, :1])  # two were kept, one is new
+    >>> K.flatten().tolist(), k_positions.tolist(), ring.nbytes
+    ([2.0, 1.0, 3.0], [2, 1, 3], 16)
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 Letters: T tokens, D head dim (even). Dimension i is turned together with i + D/2, as Llama does ("half-split"); the
 other habit, i with i + 1, gives another model from the same weights.
+Source: Su et al. 2021 (RoFormer).
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ def rope(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> tor
     x: (..., T, D), queries or keys. positions: (T,), or whatever broadcasts to the axes of x before D, such as
     (B, 1, T) where each sequence has its own. They are absolute: token 5 is at 5, whether it comes alone or in a chunk.
     Returns a new tensor of x's shape and type. Raises ValueError for an odd D.
+
+    >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0]])  # (T, D): one pair in each row
+    >>> [[round(number, 3) for number in row] for row in rope(x, torch.tensor([0, 1])).tolist()]  # cos 1 and sin 1
+    [[1.0, 0.0], [0.54, 0.841]]
     """
     if x.shape[-1] % 2:
         raise ValueError(f"rope turns dimensions in pairs; the head dim is {x.shape[-1]}")

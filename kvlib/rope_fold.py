@@ -3,7 +3,7 @@
 A score is q . k with q = R(m) W_Q x and k = R(n) W_K c, where R(p) turns by the position p. Without the rotation,
 W_Q^T W_K is one matrix, worked out once. With it there is R(n - m) in the middle: another matrix for every distance.
 
-Letters: D head dim (even), width of x, R width of c.
+Letters: D head dim (even), width of x, R width of c. `base` is that of `kvlib.rope.rope`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def fold(w_q: torch.Tensor, w_k: torch.Tensor, distance: int, base: float = 1000
 
 
 def best_fold(w_q: torch.Tensor, w_k: torch.Tensor, distances: Sequence[int], base: float = 10000.0) -> torch.Tensor:
-    """The single matrix whose squared error, summed over these distances, is smallest: the mean of their own."""
+    """The single matrix whose squared error, summed over these distances, is smallest: the mean of their own.
+
+    w_q: (D, width), w_k: (D, R), float64; distances: at least one. Returns (width, R).
+    """
     return torch.stack([fold(w_q, w_k, distance, base) for distance in distances]).mean(dim=0)  # (width, R)
 
 
@@ -42,8 +45,14 @@ def fold_error(
 ) -> float:
     """How far scores at this distance are off with that matrix, as a part of their own size.
 
+    folded: (width, R), for w_q (D, width) and w_k (D, R), all in float64.
     Root mean square over all x and c of unit variance: the length of the matrices' difference over that of the right
     one. 0 is right, 1 is as wrong as a score of 0, 1.4 as wrong as the score of two strangers.
+
+    >>> w_q, w_k = torch.eye(2, dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+    >>> at_3 = fold(w_q, w_k, 3)  # right for this distance, and for no other
+    >>> fold_error(at_3, w_q, w_k, 3), fold_error(at_3, w_q, w_k, 4) > 0.9
+    (0.0, True)
     """
     right = fold(w_q, w_k, distance, base)
     return float((folded - right).norm() / right.norm())

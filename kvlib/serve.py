@@ -3,6 +3,8 @@
 Requests are admitted on what they hold now, not on what they may grow to, so the pool is well filled. The price: one
 day a step does not fit. Then the newest request is stopped. It starts again later with its prompt and all tokens that
 it has made so far, so nothing is lost but the work of computing their KV once more.
+
+Sources: Yu et al. 2022 (Orca), who batch anew at each step; Kwon et al. 2023 (vLLM), for blocks and for giving way.
 """
 
 from __future__ import annotations
@@ -41,6 +43,15 @@ def serve(engine: ServingEngine, requests: Sequence[dict[str, Any]]) -> list[lis
     never stopped, so it gets on with every step, and all come to an end.
     Raises ValueError for an empty prompt or a `new` below 1, before anything is started. What an engine refuses when
     nobody else runs, as one does whose blocks somebody else holds, is raised as it is.
+
+    >>> class Counting:  # no model: the next token is how many tokens it holds
+    ...     num_blocks, block_size, held = 4, 2, {}
+    ...     def free_blocks(self): return 4 - sum(-(-n // 2) for n in self.held.values())
+    ...     def start(self, i, tokens): return self.held.setdefault(i, len(tokens))
+    ...     def step(self, ids): return [self.held.update({i: self.held[i] + 1}) or self.held[i] for i in ids]
+    ...     def stop(self, i): del self.held[i]
+    >>> serve(Counting(), [{"prompt": [7, 7, 7], "new": 2}, {"prompt": [7] * 9, "new": 1}])
+    [[3, 4], None]
     """
     made: list[list[int]] = [[] for _ in requests]
     fits = [blocks_needed(_most(request), engine.block_size) <= engine.num_blocks for request in requests]

@@ -5,6 +5,9 @@ The policy, which others may choose otherwise:
 - Whoever decodes gets its token in every step; prompts are computed in chunks, with what is left of the budget.
 - A request is admitted for what it holds now, not for what it may grow to. When a step finds no blocks, the newest
   gives way, and goes on later with its prompt and all it has made. The oldest never does, so all come to an end.
+
+Sources: Yu et al. 2022 (Orca) batch anew at each step; Agrawal et al. 2023 (SARATHI) put chunks of prompts beside
+tokens that are decoded; Kwon et al. 2023 (vLLM) take memory in blocks.
 """
 
 from __future__ import annotations
@@ -69,7 +72,22 @@ class Request:
 
 
 def run_server(engine: Engine, desk: Desk) -> None:
-    """Serve all requests that come in at the desk, until no more will come and none is open."""
+    """Serve all requests that come in at the desk, until no more will come and none is open.
+
+    engine: sizes in tokens and blocks. What it refuses when one request runs alone, a ValueError, is raised as it is.
+
+    >>> from kvlib import request_stream
+    >>> class Counting:  # no model: the next token is how many tokens it was given
+    ...     num_blocks, block_size, max_tokens = 4, 2, 3
+    ...     def free_blocks(self): return 4
+    ...     def admit(self, i, tokens): return 0
+    ...     def step(self, work): return [len(tokens) for _, tokens in work]
+    ...     def release(self, i): pass
+    >>> desk = request_stream.Desk([request_stream.Ask(id=1, at=0.0, prompt=(7, 8, 9, 7, 7), new=2)])
+    >>> run_server(Counting(), desk)  # the prompt in chunks of 3 and 2, then one token
+    >>> desk.sent, desk.closed
+    ({1: [2, 1]}, {1: 'done'})
+    """
     waiting: deque[Request] = deque()  # in the order of asking, but whoever gave way stands first
     running: list[Request] = []  # hold blocks; from the oldest to the newest
 
@@ -85,9 +103,9 @@ def run_server(engine: Engine, desk: Desk) -> None:
             else:
                 waiting.append(request)
             return
-        request = next((request for request in [*waiting, *running] if request.id == i), None)
-        if request is not None:  # else it was closed before its client let go
-            leave(request, "aborted")
+        leaving = next((request for request in [*waiting, *running] if request.id == i), None)
+        if leaving is not None:  # else it was closed before its client let go
+            leave(leaving, "aborted")
 
     def leave(request: Request, reason: str) -> None:
         if request in running:

@@ -45,12 +45,22 @@ class Asked:
 class ServerEngine:
     """Requests over one pool of blocks. A refused call raises ValueError, and changes nothing.
 
-    found = engine.admit("a", prompt)              # so many tokens need not be computed
-    token = engine.step([("a", prompt[found:])])[0]
-    token = engine.step([("a", [token])])[0]
-    engine.release("a")
-
     A released request's full blocks are free, and can still be found by others until they are given out anew.
+
+    >>> from kvlib.transformer import TransformerConfig
+    >>> config = TransformerConfig(
+    ...     num_layers=1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=16
+    ... )
+    >>> model = Transformer.random(config, torch.Generator().manual_seed(0))
+    >>> engine = ServerEngine(model, num_blocks=4, block_size=2, max_tokens=8)
+    >>> engine.admit("a", [1, 2, 3])  # so many tokens need not be computed
+    0
+    >>> token = engine.step([("a", [1, 2, 3])])[0]
+    >>> token = engine.step([("a", [token])])[0]
+    >>> engine.admit("b", [1, 2, 9]), engine.blocks_in_use  # b holds the first block of a
+    (2, 2)
+    >>> engine.release("a")
+    >>> engine.release("b")
     """
 
     def __init__(
@@ -172,8 +182,8 @@ class ServerEngine:
         groups = [(singles, 1), *groups] if singles else groups
         widths = [len(seqs) * T for seqs, T in groups]  # tokens of each group
         starts = [len(row.tokens) for row in rows]
-        positions = [start + t for start, T in zip(starts, lengths, strict=True) for t in range(T)]
-        positions = torch.tensor(positions, device=x.device)  # (N,)
+        places = [start + t for start, T in zip(starts, lengths, strict=True) for t in range(T)]
+        positions = torch.tensor(places, device=x.device)  # (N,)
         slots = torch.cat([self.cache.append(seqs, T) for seqs, T in groups])  # (N,)
         for layer, block in enumerate(self.model.blocks):
             q, k, v = block.qkv(x, positions)  # (1, H, N, D), (1, Hkv, N, D) twice
@@ -220,7 +230,10 @@ class ServerEngine:
 
 
 def alone(model: Transformer, prompt: Sequence[int], new: int, sampler: Any = None) -> list[int]:
-    """The new tokens of a request that has a contiguous cache and the machine for itself: what serving must equal."""
+    """The new tokens of a request that has a contiguous cache and the machine for itself: what serving must equal.
+
+    prompt: tokens, at least one. new: how many are made. sampler: draw(logits) -> token; None = the best one.
+    """
     c, weight = model.config, model.weights["embedding"]
     sizes = (c.num_layers, 1, c.num_kv_heads, len(prompt) + new, c.head_dim)
     cache = GQACache(*sizes, weight.dtype, weight.device)

@@ -83,7 +83,7 @@ def table(reports: Mapping[str, Report]) -> str:
     """A row for each report: middles, 95th percentiles and the longest of times, tokens a second, work done."""
     width = max(map(len, reports), default=0)
     heads = ("TTFT 50%", "95%", "ITL 50%", "95%", "longest", "tokens/s", "computed", "preemptions")
-    rows = {"": heads}
+    rows: dict[str, tuple[str, ...]] = {"": heads}
     for name, one in reports.items():
         times = [percentile(one.ttft, p) for p in (50, 95)] + [percentile(one.itl, p) for p in (50, 95, 100)]
         counts = (f"{one.throughput:,.0f}", f"{one.computed:,}", f"{one.preemptions}")

@@ -22,6 +22,21 @@ class Engine:
 
     A request that runs has its tokens in the pool, all but the newest: this one is stored by the next step, together
     with the newest tokens of the others. So a request of p prompt tokens and n new ones stores p + n - 1.
+
+    >>> from kvlib.transformer import TransformerConfig
+    >>> config = TransformerConfig(
+    ...     num_layers=1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=16
+    ... )
+    >>> model = Transformer.random(config, torch.Generator().manual_seed(0))
+    >>> engine = Engine(model, num_blocks=4, block_size=2)
+    >>> token = engine.start("a", [1, 2, 3])
+    >>> engine.running, engine.blocks_in_use
+    (['a'], 2)
+    >>> [token, *engine.step(["a"])] == alone(model, {"prompt": [1, 2, 3], "new": 2})
+    True
+    >>> engine.stop("a")
+    >>> engine.free_blocks()
+    4
     """
 
     def __init__(self, model: Transformer, num_blocks: int, block_size: int) -> None:
@@ -87,7 +102,7 @@ class Engine:
         del self._newest[i]
 
     def choose(self, ids: Sequence[Hashable], logits: torch.Tensor) -> list[int]:
-        """The next token of each request, by its logits (B, vocab_size): the best one. A subclass may do otherwise."""
+        """The next token of each of ids, by its logits (B, vocab_size): the best one. A subclass may do otherwise."""
         return logits.argmax(dim=-1).tolist()
 
     def _forward(self, ids: list[Hashable], tokens: torch.Tensor) -> list[int]:

@@ -17,6 +17,14 @@ class SharedLayers:
 
         K, V = cache.append(layer, k, v) if cache.owner(layer) == layer else cache.read(layer)
         cache.advance(T)   # once, after the last layer
+
+    >>> cache = SharedLayers(num_layers=4, share=2, batch_size=1, num_kv_heads=1, max_len=2, head_dim=1)
+    >>> [cache.owner(layer) for layer in range(4)]
+    [0, 0, 2, 2]
+    >>> k = torch.ones(1, 1, 1, 1, dtype=torch.float64)
+    >>> K, V = cache.append(0, k, k)
+    >>> cache.read(1)[0].flatten().tolist(), cache.nbytes  # 2 owners * K and V * 2 tokens * 8 bytes
+    ([1.0], 64)
     """
 
     def __init__(

@@ -19,8 +19,16 @@ class SharedTables:
     which is partly filled. Whoever writes there first gets a copy of it; the last holder writes in place. Full blocks
     are shared for as long as anybody holds them.
 
-        slots, copies = tables.append(seq, num_tokens)
-        # first copy each (source, target), in every layer, then write the new rows to their slots
+    The caller first copies each (source, target), in every layer, then writes the new rows to their slots.
+
+    >>> tables = SharedTables(num_blocks=4, block_size=2)
+    >>> tables.append("a", 3)
+    ([0, 1, 2], [])
+    >>> tables.fork("a", "b")
+    >>> tables.append("b", 1)  # into block 1, which "a" holds too: slot 1 of its copy, block 2
+    ([5], [(1, 2)])
+    >>> tables.table("a"), tables.table("b"), tables.ref_count(0)
+    ([0, 1], [0, 2], 2)
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:

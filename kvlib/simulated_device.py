@@ -11,8 +11,13 @@ import random
 class SimulatedDevice:
     """Queues passes of a model on a clock of its own, so that the same calls always take the same time.
 
-    device.prefill()      # returns after `launch` seconds, however long the pass takes
-    device.synchronize()  # waits for it
+    >>> device = SimulatedDevice(prefill=0.1, cold_runs=0, outliers=0.0, queued=0.0)
+    >>> device.prefill()  # returns after `launch` seconds, however long the pass takes
+    >>> device.clock()
+    1e-05
+    >>> device.synchronize()  # waits for it
+    >>> 0.09 < device.clock() < 0.11
+    True
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 Letters: L layers, T new tokens, n tokens kept, Hkv KV heads, D head dim. One sequence.
 Keys come turned to their absolute positions and are never turned again, so positions have gaps where tokens went.
 (The other habit renumbers what was kept: see `kvlib.move_keys`. The two give different numbers.)
+Source: Xiao et al. 2023 (StreamingLLM).
 """
 
 from __future__ import annotations
@@ -18,6 +19,15 @@ class SinkCache:
 
         K, V, positions = cache.append(layer, k, v)   # in each layer, once a pass
         cache.advance(T)                              # once, after the last layer
+
+    >>> cache = SinkCache(num_layers=1, num_kv_heads=1, head_dim=1, sinks=1, window=2)
+    >>> k = torch.arange(5.0).view(1, 5, 1)  # (Hkv, T, D)
+    >>> K, V, positions = cache.append(0, k, k)
+    >>> K.flatten().tolist(), positions.tolist()
+    ([0.0, 3.0, 4.0], [0, 3, 4])
+    >>> cache.advance(5)
+    >>> len(cache), cache.nbytes  # K and V * 3 rows * 4 bytes
+    (5, 24)
     """
 
     def __init__(

@@ -97,10 +97,13 @@ def load_model(dtype: torch.dtype = torch.float32) -> Transformer:
 
 
 def half_split(weight: torch.Tensor, head_dim: int) -> torch.Tensor:
-    """Rows of q or k (heads * D, width) in the order that `kvlib.rope` pairs them in: i with i + D/2.
+    """weight, the rows of q or k (heads * D, width), in the order that `kvlib.rope` pairs them in: i with i + D/2.
 
     The file keeps them for pairs of neighbours. Taken as they are, they give fluent nonsense.
     Raises ValueError for an odd head_dim, and for rows that it does not divide.
+
+    >>> half_split(torch.tensor([[0.0], [2.0], [1.0], [3.0]]), head_dim=4).flatten().tolist()
+    [0.0, 1.0, 2.0, 3.0]
     """
     if head_dim < 2 or head_dim % 2 or weight.shape[0] % head_dim:
         raise ValueError(f"{weight.shape[0]} rows do not make heads of {head_dim} rows, an even number")

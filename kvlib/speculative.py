@@ -2,6 +2,7 @@
 
 Letters: T new tokens of a pass, n tokens so far, a drafts accepted. Rejected drafts leave rows in both caches. They
 have to go before decoding goes on, or every later logit is wrong, although the best token often stays the same.
+Source: Leviathan et al. 2023; the greedy case is the simplest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Speculating(Protocol):
 
 
 class CachedModel:
-    """A transformer and its cache, as a round wants them. Counts its passes and the tokens pushed through."""
+    """A transformer and its cache of one sequence, as a round wants them. Counts its passes and the tokens pushed."""
 
     def __init__(self, model: Transformer, cache: GQACache) -> None:
         self.model, self.cache = model, cache
@@ -41,7 +42,7 @@ class CachedModel:
         return len(self.cache)
 
     def forward(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Logits (T, vocab_size). Raises ValueError as `kvlib.generate.forward` does."""
+        """Logits (T, vocab_size) of T more tokens. Raises ValueError as `kvlib.generate.forward` does."""
         logits = forward(self.model, self.cache, torch.tensor([list(tokens)]))[0]
         self.passes, self.pushed = self.passes + 1, self.pushed + len(tokens)
         return logits
@@ -58,6 +59,17 @@ def speculative_round(target: Speculating, draft: Speculating, tokens: Sequence[
     Returns the n + a + 1 tokens after the round. The target then holds all but the last of them. The draft model holds
     the same, or one fewer when all drafts were accepted: it never saw the last of its own drafts, and is shown it in
     the next round. Raises ValueError where num_drafts is below 1, and for caches that hold anything else.
+
+    >>> from kvlib.transformer import TransformerConfig
+    >>> config = TransformerConfig(
+    ...     num_layers=1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=16
+    ... )
+    >>> model = Transformer.random(config, torch.Generator().manual_seed(0))
+    >>> target, draft = (CachedModel(model, GQACache(1, 1, 1, 8, 4, torch.float32)) for _ in range(2))
+    >>> logits = target.forward([1, 2])
+    >>> tokens = speculative_round(target, draft, [1, 2, 3], num_drafts=2)  # one model twice: all accepted
+    >>> len(tokens), len(target), len(draft), target.passes
+    (6, 5, 4, 2)
     """
     tokens = list(tokens)
     if num_drafts < 1:

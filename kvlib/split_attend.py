@@ -1,6 +1,7 @@
 """Attention over a part of the context, and what makes one of several parts: split-K, or Flash-Decoding.
 
 Letters: P parts, H query heads that share a KV head, S tokens of a part, D head dim.
+Source: Dao et al. 2023 (Flash-Decoding).
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ def merge_parts(m: np.ndarray, l: np.ndarray, acc: np.ndarray) -> np.ndarray:  #
 
     m, l: (P, H), acc: (P, H, D), as `partial_attend` gives them, in any order of parts. Each part's sums are brought
     to the largest score of all before they are added.
+
+    >>> q, k, v = np.ones((1, 1)), np.zeros((3, 1)), np.array([[1.0], [2.0], [6.0]])  # H = D = 1, equal scores
+    >>> parts = partial_attend(q, k[:1], v[:1]), partial_attend(q, k[1:], v[1:])
+    >>> m, l, acc = (np.stack(rows) for rows in zip(*parts))
+    >>> l.tolist(), merge_parts(m, l, acc).tolist()  # 1 and 2 tokens; the mean of all three values
+    ([[1.0], [2.0]], [[3.0]])
     """
     top = m.max(axis=0, initial=-np.inf)  # (H,)
     weight = np.exp(m - np.where(np.isneginf(top), 0.0, top))  # (P, H); -inf minus -inf would be NaN

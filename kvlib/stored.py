@@ -17,7 +17,7 @@ Store = Callable[[torch.Tensor], torch.Tensor]
 
 
 def stored_logits(model: Transformer, tokens: torch.Tensor, store: Store) -> torch.Tensor:
-    """Logits (B, T, vocab_size) of tokens (B, T) when attention reads `store(k)` and `store(v)`.
+    """The model's logits (B, T, vocab_size) of tokens (B, T) when attention reads `store(k)` and `store(v)`.
 
     store: takes the turned keys, or the values, (B, Hkv, T, D), and gives what comes out of the cache, of the same
     shape and dtype. Every query reads them so, its own token's too.
@@ -32,12 +32,18 @@ def stored_logits(model: Transformer, tokens: torch.Tensor, store: Store) -> tor
 
 
 def perplexity(logits: torch.Tensor, tokens: torch.Tensor) -> float:
-    """exp of the mean surprise, in nats, of each token at what comes next: 1 = always sure and right."""
+    """exp of the mean surprise, in nats, of each token at what comes next: 1 = always sure and right.
+
+    logits: (B, T, vocab_size). tokens: (B, T), T at least 2; those after the first are what is to be foretold.
+
+    >>> round(perplexity(torch.zeros(1, 3, 4), torch.zeros(1, 3, dtype=torch.int64)), 6)  # four, all as likely
+    4.0
+    """
     surprise = F.cross_entropy(logits[:, :-1].flatten(0, 1).double(), tokens[:, 1:].flatten())
     return math.exp(float(surprise))
 
 
 def divergence(logits: torch.Tensor, right: torch.Tensor) -> float:
-    """Mean Kullback-Leibler divergence, in nats, of predictions (B, T, vocab_size) from the right ones: 0 = alike."""
+    """Mean Kullback-Leibler divergence, in nats, of logits (B, T, vocab_size) from the right ones: 0 = alike."""
     said, meant = (rows.double().log_softmax(-1) for rows in (logits, right))
     return float((meant.exp() * (meant - said)).sum(-1).mean())

@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 
 
 class Stream:
-    """Draws the tokens of one request, one after the other."""
+    """Draws the tokens of one request, one after the other.
+
+    >>> stream = Stream(lambda seed, n: 0.9, seed=0, temperature=1.0, top_k=2)
+    >>> stream.draw([1.0, 1.0, -5.0]), stream.drawn  # 0.9 falls into the second half
+    (1, 1)
+    """
 
     def __init__(self, uniform: Callable[[int, int], float], seed: int, temperature: float, top_k: int) -> None:
         """uniform(seed, n): the n-th number of that seed, n = 0, 1, 2, ..., at least 0 and below 1.

@@ -27,6 +27,7 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
+        """NumPy's type of the same numbers; bool for int1."""
         return np.dtype("bool" if self.name == "int1" else self.name)
 
     def __repr__(self) -> str:
@@ -37,7 +38,10 @@ class Memory:
     """A stretch of memory that a pointer leads into. Every read is looked at."""
 
     def __init__(self, values: np.ndarray, name: str = "pointer", start: int = 0) -> None:
-        """start: numbers that lie before `values`. They are not stored: a pool may be larger than this machine."""
+        """values: of any shape, kept as a copy (size,) in reading order. name: what an error calls them.
+
+        start: numbers that lie before `values`. They are not stored: a pool may be larger than this machine.
+        """
         self.values, self.name, self.start = np.array(values).reshape(-1), name, start
         self.size = start + self.values.size
         self.reads = 0  # numbers that were read
@@ -49,7 +53,10 @@ class Memory:
             raise IndexError(f"tl.{does} outside of {self.name}: offset {offset}, and it has {self.size} numbers")
 
     def read(self, offsets: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """The numbers at these offsets where the mask allows; anything elsewhere."""
+        """The numbers at these offsets where the mask allows; anything elsewhere. Offsets and mask are of one shape.
+
+        Raises IndexError for an offset outside of the memory that is not masked off.
+        """
         self._check(offsets, mask, "load")
         self.reads += int(mask.sum())
         got = np.full(offsets.shape, nothing(self.values.dtype), self.values.dtype)
@@ -58,7 +65,7 @@ class Memory:
         return got
 
     def write(self, offsets: np.ndarray, values: np.ndarray, mask: np.ndarray) -> None:
-        """Put values at these offsets where the mask allows."""
+        """Put values at these offsets where the mask allows, all of one shape. IndexError as for `read`."""
         self._check(offsets, mask, "store")
         there = mask & (offsets >= self.start)
         self.values[offsets[there] - self.start] = values[there]
@@ -73,15 +80,16 @@ class Block:
     """What tiles and pointers share: a shape, and new axes by `[:, None]`."""
 
     __iter__ = None
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # == gives a tile, so nothing may be looked up by it
     _values: np.ndarray
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes; () for a single one."""
         return self._values.shape
 
     def _like(self, values: np.ndarray) -> Any:
-        return type(self)(values)
+        return type(self)(values)  # type: ignore[call-arg]  # a Tile; a Pointer has its own
 
     def __getitem__(self, index: Any) -> Any:
         items = index if isinstance(index, tuple) else (index,)
@@ -95,7 +103,7 @@ class Block:
 
 
 def tile_of(value: Any, like: np.dtype | None = None) -> Tile:
-    """A tile of a plain number; `like`: the type of the numbers that it meets."""
+    """A tile of a plain number; `like`: the type of the numbers that it meets. TypeError for what is no number."""
     if isinstance(value, Tile):
         return value
     if isinstance(value, Pointer):
@@ -121,7 +129,7 @@ def _whole_type(x: np.dtype, y: np.dtype) -> np.dtype:
 
 
 def alike(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both values as arrays of the type that Triton calculates in."""
+    """a and b as arrays of the type that Triton calculates in, each of its own shape. TypeError as `tile_of`."""
     x = tile_of(a, b._values.dtype if isinstance(b, Tile) else None)._values
     y = tile_of(b, x.dtype)._values
     if x.dtype == y.dtype:
@@ -134,7 +142,7 @@ def alike(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_shape(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both arrays, stretched along axes of length one."""
+    """x and y, stretched along axes of length one to one shape. ValueError where they do not fit."""
     if x.shape == y.shape:
         return x, y
     shape = fitting(x.shape, y.shape)
@@ -143,7 +151,7 @@ def same_shape(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def fitting(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that tiles of these shapes make together."""
+    """The shape that tiles of these shapes make together. Raises ValueError where there is none."""
     try:
         return np.broadcast_shapes(x, y)
     except ValueError:
@@ -196,7 +204,15 @@ def _operator(function: Callable, swap: bool = False) -> Callable:
 
 
 class Tile(Block):
-    """Numbers of one type in a shape of powers of two; a shape of () is a single number."""
+    """Numbers of one type in a shape of powers of two, else ValueError; a shape of () is a single number.
+
+    >>> Tile(np.float32([1, 2])) + 1
+    tile (2,) of float32:
+    [2. 3.]
+    >>> Tile(np.zeros(3))
+    Traceback (most recent call last):
+    ValueError: the sizes of a tile must be powers of two, not (3,)
+    """
 
     __slots__ = ("_values",)
 
@@ -207,11 +223,12 @@ class Tile(Block):
 
     @property
     def dtype(self) -> DType:
+        """The type of the numbers."""
         kind = self._values.dtype
         return DType("int1" if kind.kind == "b" else kind.name)
 
     def to(self, dtype: DType, bitcast: bool = False) -> Tile:
-        """The same numbers in another type."""
+        """The same numbers in another type; with bitcast, the same bits. Raises TypeError for what is no type."""
         if not isinstance(dtype, DType):
             raise TypeError(f"a type such as tl.float32 is wanted, not {dtype!r}")
         with np.errstate(all="ignore"):
@@ -219,6 +236,7 @@ class Tile(Block):
 
     @property
     def T(self) -> Tile:
+        """The axes in the other order."""
         return Tile(self._values.T)
 
     def _alone(self, what: str) -> np.ndarray:
@@ -240,7 +258,7 @@ class Tile(Block):
     __float__ = __int__
 
     def __neg__(self) -> Tile:
-        return 0 - self
+        return 0 - self  # type: ignore[operator, return-value]  # its operators are set below the class
 
     def __invert__(self) -> Tile:
         if self._values.dtype.kind == "f":
@@ -251,8 +269,9 @@ class Tile(Block):
         return f"tile {self.shape} of {self.dtype.name}:\n{self._values}"
 
 
-ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": _divided, "floordiv": _whole}
-ARITHMETIC |= {"mod": _rest, "and": _bits(np.bitwise_and), "or": _bits(np.bitwise_or), "xor": _bits(np.bitwise_xor)}
+ARITHMETIC: dict[str, Callable] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+ARITHMETIC |= {"truediv": _divided, "floordiv": _whole, "mod": _rest}
+ARITHMETIC |= {"and": _bits(np.bitwise_and), "or": _bits(np.bitwise_or), "xor": _bits(np.bitwise_xor)}
 ARITHMETIC |= {"lshift": _bits(np.left_shift), "rshift": _bits(np.right_shift)}
 for _name, _function in ARITHMETIC.items():
     setattr(Tile, f"__{_name}__", _operator(_function))
@@ -274,6 +293,7 @@ class Pointer(Block):
 
     @property
     def dtype(self) -> DType:
+        """That of pointers, whatever they point to."""
         return DType("pointer")
 
     def _moved(self, other: Any, sign: int) -> Pointer:

@@ -22,12 +22,15 @@ import numpy as np
 
 from kvlib.tile_values import LIMITS, DType, Memory, Pointer, Tile, alike, fitting, same_shape, tile_of
 
-TYPES = ("int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+TYPES: tuple[str, ...] = ("int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 TYPES += ("float16", "float32", "float64")
 
 
 def pointer_to(values: Any, name: str = "pointer", start: int = 0) -> Pointer:
-    """A pointer to the first of these numbers, in float32 if they are floats of Python's own."""
+    """A pointer to the first of these numbers, in float32 if they are floats of Python's own.
+
+    values: an array of any shape, or lists; copied. name, start: as `kvlib.tile_values.Memory` takes them.
+    """
     array = np.asarray(values)
     array = array if isinstance(values, np.ndarray) or array.dtype.kind != "f" else array.astype(np.float32)
     return Pointer(Memory(array, name, start))
@@ -43,7 +46,7 @@ def tile(values: Any) -> Tile:
 
 
 def numbers(value: Tile) -> np.ndarray:
-    """A tile as an array of its own. For what runs a kernel, never for the kernel itself."""
+    """value, a tile, as an array of its own, of its shape. For what runs a kernel, never for the kernel itself."""
     return value._values.copy()
 
 
@@ -129,15 +132,15 @@ class Language:
         raise AttributeError(f"there is no tl.{name} here" + (f": is it {alike}?" if alike else ""))
 
     @staticmethod
-    def static_range(*ends: Any) -> range:
-        """range, unrolled when the kernel is built: its ends are known then."""
+    def static_range(*ends: Any) -> Sequence[int]:
+        """range, unrolled when the kernel is built: its ends are known then, else ValueError."""
         if not all(isinstance(end, int) for end in ends):
             raise ValueError("the arguments of tl.static_range must be tl.constexpr: use range")
         return range(*ends)
 
     @staticmethod
     def arange(start: int, end: int) -> Tile:
-        """start, start + 1, ..., end - 1 in int32. Their number is a power of two."""
+        """start, start + 1, ..., end - 1 in int32. Their number is a power of two, else ValueError."""
         if not (isinstance(start, int) and isinstance(end, int)):
             raise ValueError("the arguments of tl.arange must be tl.constexpr")
         if end <= start or (end - start) & (end - start - 1):
@@ -161,7 +164,11 @@ class Language:
 
     @staticmethod
     def load(pointer: Pointer, mask: Any = None, other: Any = None, **options: Any) -> Tile:
-        """What lies at these places. Where the mask is false nothing is read: `other` stands there, or anything."""
+        """What lies at these places. Where the mask is false nothing is read: `other` stands there, or anything.
+
+        Raises ValueError for what is no pointer, for `other` without a mask, and for shapes that do not fit, and
+        IndexError for a place outside of memory.
+        """
         if not isinstance(pointer, Pointer):
             raise ValueError(f"tl.load takes a pointer, not {type(pointer).__name__}")
         if mask is None and other is not None:
@@ -175,7 +182,7 @@ class Language:
 
     @staticmethod
     def store(pointer: Pointer, value: Any, mask: Any = None, **options: Any) -> None:
-        """Write a tile to these places, where the mask is true."""
+        """Write a tile to these places, where the mask is true. ValueError and IndexError as for `load`."""
         if not isinstance(pointer, Pointer):
             raise ValueError(f"tl.store takes a pointer, not {type(pointer).__name__}")
         places, allowed = _places(pointer, mask)
@@ -193,7 +200,10 @@ class Language:
 
     @staticmethod
     def dot(a: Tile, b: Tile, acc: Tile | None = None, **options: Any) -> Tile:
-        """The matrix product (M, K) x (K, N) -> (M, N) of floats, in float32, plus `acc`."""
+        """The matrix product (M, K) x (K, N) -> (M, N) of floats, in float32, plus `acc`.
+
+        Raises ValueError for what has not two axes, for inner axes that differ, and for other types.
+        """
         if not (isinstance(a, Tile) and isinstance(b, Tile) and len(a.shape) == len(b.shape) == 2):
             raise ValueError("tl.dot takes two tiles of two axes each")
         if a.shape[1] != b.shape[0]:
@@ -202,7 +212,7 @@ class Language:
             raise ValueError(f"tl.dot takes floats of one type, not {a.dtype} and {b.dtype}")
         with np.errstate(all="ignore"):
             product = Tile(a._values.astype(np.float32) @ b._values.astype(np.float32))
-        return product if acc is None else product + acc
+        return product if acc is None else product + acc  # type: ignore[operator]  # set below the class
 
     @staticmethod
     def trans(x: Tile, *dims: Any) -> Tile:
@@ -264,4 +274,5 @@ tl = Language()
 # Triton has these as methods too.
 for _name in ("abs", "broadcast_to", "exp", "exp2", "expand_dims", "log", "log2", "reshape", "sqrt", "trans"):
     setattr(Tile, _name, getattr(Language, _name))
-Tile.max, Tile.min, Tile.sum = Language.max, Language.min, Language.sum
+for _name in ("max", "min", "sum"):
+    setattr(Tile, _name, getattr(Language, _name))

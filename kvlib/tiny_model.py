@@ -22,7 +22,12 @@ CONFIG = TransformerConfig(
 
 
 def load_tiny(dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model, its weights (float16 in the file) turned into `dtype`."""
+    """The model, its weights (float16 in the file) turned into `dtype`.
+
+    >>> model = load_tiny()
+    >>> sum(weight.numel() for weight in model.weights.values()), model.logits(torch.tensor([[0, 1, 2]])).shape
+    (62272, torch.Size([1, 3, 37]))
+    """
     with np.load(FILE, allow_pickle=False) as held:
         weights = {name: torch.from_numpy(held[name]).to(dtype) for name in CONFIG.shapes()}
     return Transformer(CONFIG, weights)

@@ -25,7 +25,8 @@ for _constant in (X, W_Q, W_K, W_V):
 def decode_naive(X: np.ndarray, project_q: Project, project_k: Project, project_v: Project) -> np.ndarray:
     """Decode without a cache: at each step, work out the key and the value of every token so far.
 
-    X: (n, width), at least one token. Returns (n, D): the attention output of the newest token of each step.
+    X: (n, width), at least one token. project_q, project_k, project_v: (width,) -> (D,) each. Returns (n, D): the
+    attention output of the newest token of each step.
     """
     outputs = []
     for newest in range(len(X)):
@@ -42,6 +43,12 @@ class ToyCache:
     """Decode with a cache: each key and each value is worked out once, when its token arrives.
 
     There is no cache of queries. A query is used at its own step and never again.
+
+    >>> cache = ToyCache(lambda x: x @ W_Q, lambda x: x @ W_K, lambda x: x @ W_V)
+    >>> cached = np.array([cache.step(x) for x in X])
+    >>> uncached = decode_naive(X, cache.project_q, cache.project_k, cache.project_v)
+    >>> cached.shape, len(cache), bool(np.allclose(cached, uncached))
+    ((4, 2), 4, True)
     """
 
     def __init__(self, project_q: Project, project_k: Project, project_v: Project) -> None:
@@ -54,7 +61,7 @@ class ToyCache:
         return len(self.keys)
 
     def step(self, x: np.ndarray) -> np.ndarray:
-        """Take the newest token, (width,), and return its attention output, (D,)."""
+        """Take the newest token x, (width,), and return its attention output, (D,)."""
         q, k, v = self.project_q(x), self.project_k(x), self.project_v(x)
         self.keys.append(k)  # before attending: the newest token sees itself too
         self.values.append(v)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,15 @@ MOST_STEPS = 6000  # of one length: give up then
 
 
 def loss_of(model: Transformer, text: Text) -> tuple[torch.Tensor, float]:
-    """(mean surprise in nats over all tokens, share of known values that come out right)."""
+    """(mean surprise in nats over all tokens, share of known values that come out right).
+
+    text: tokens (B, T). The mean is a tensor of shape (), which the model's weights can be trained on.
+
+    >>> model = Transformer.random(CONFIG, torch.Generator().manual_seed(0))
+    >>> loss, share = loss_of(model, sample_texts(4, 33, torch.Generator().manual_seed(0)))
+    >>> loss.shape, 0 <= share <= 1
+    (torch.Size([]), True)
+    """
     logits, wanted, kinds = model.logits(text.tokens)[:, :-1], text.tokens[:, 1:], text.kinds[:, 1:]
     known = kinds == KNOWN
     share = (logits.argmax(-1) == wanted)[known].double().mean()
@@ -36,7 +45,10 @@ def loss_of(model: Transformer, text: Text) -> tuple[torch.Tensor, float]:
 
 
 def train(seed: int = SEED) -> Iterator[tuple[int, int, float, float, Transformer]]:
-    """Yields (step, length, loss, accuracy, model) after each step; the model goes on changing."""
+    """Yields (step, length, loss, accuracy, model) after each step; the model goes on changing.
+
+    Raises RuntimeError where known values are not found after MOST_STEPS steps of one length.
+    """
     generator = torch.Generator().manual_seed(seed)
     model = Transformer.random(CONFIG, generator)
     weights = list(model.weights.values())
@@ -100,7 +112,8 @@ def main(path: Path, seed: int = SEED) -> None:
     }
     print(recipe, f"{time.thread_time() - start:.0f} s")
     with path.open("wb") as file:
-        np.savez_compressed(file, recipe=np.array(json.dumps(recipe)), **{k: v.numpy() for k, v in weights.items()})
+        held: dict[str, Any] = {name: weight.numpy() for name, weight in weights.items()}
+        np.savez_compressed(file, recipe=np.array(json.dumps(recipe)), **held)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,14 @@ Weights = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes of a transformer, each at least 1. Hkv divides H, and D is even."""
+    """Sizes of a transformer, each at least 1. Hkv divides H, and D is even. Raises ValueError for others.
+
+    >>> config = TransformerConfig(
+    ...     num_layers=1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=16
+    ... )
+    >>> config.shapes()["0.q"], config.shapes()["0.k"]  # (out, in)
+    ((8, 8), (4, 8))
+    """
 
     num_layers: int  # L
     width: int
@@ -66,6 +73,7 @@ class Block:
     """
 
     def __init__(self, config: TransformerConfig, weights: Mapping[str, torch.Tensor], layer: int) -> None:
+        """weights: those of the whole model, in the shapes of `config.shapes()`; the block takes those of its layer."""
         self.config = config
         self.w = {name.split(".")[1]: weight for name, weight in weights.items() if name.startswith(f"{layer}.")}
 
@@ -77,7 +85,7 @@ class Block:
         return *turned.split((self.config.num_heads, self.config.num_kv_heads), dim=1), v
 
     def heads(self, rows: torch.Tensor) -> torch.Tensor:
-        """(B, T, heads * D) -> (B, heads, T, D)."""
+        """rows (B, T, heads * D) -> (B, heads, T, D)."""
         B, T, _ = rows.shape
         return rows.view(B, T, -1, self.config.head_dim).transpose(1, 2)  # (B, heads, T, D)
 
@@ -89,12 +97,22 @@ class Block:
         return x + F.linear(F.silu(F.linear(h, self.w["gate"])) * F.linear(h, self.w["up"]), self.w["down"])
 
     def norm(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        """x over the root of its mean square, times a gain."""
+        """x (..., width) over the root of its mean square, times a gain: `name` is "norm1" or "norm2"."""
         return F.rms_norm(x, (self.config.width,), self.w[name], self.config.eps)
 
 
 class Transformer:
-    """Token numbers in, logits out. Knows nothing of caches: `logits` works out the whole sequence."""
+    """Token numbers in, logits out. Knows nothing of caches: `logits` works out the whole sequence.
+
+    >>> config = TransformerConfig(
+    ...     num_layers=1, width=8, num_heads=2, num_kv_heads=1, head_dim=4, hidden=8, vocab_size=16
+    ... )
+    >>> model = Transformer.random(config, torch.Generator().manual_seed(0))
+    >>> model.logits(torch.tensor([[1, 2, 3]])).shape  # (B, T, vocab_size)
+    torch.Size([1, 3, 16])
+    >>> model.mask(2, 2).int().tolist()  # two held, two new
+    [[1, 1, 1, 0], [1, 1, 1, 1]]
+    """
 
     def __init__(self, config: TransformerConfig, weights: Mapping[str, torch.Tensor]) -> None:
         """weights: one tensor for each name in `config.shapes()`; ValueError names the first that does not fit."""
@@ -127,7 +145,7 @@ class Transformer:
         return cls(config, weights)
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(B, T, width): each token's row. Raises ValueError for a token outside 0..vocab_size-1, and for floats."""
+        """tokens (B, T) -> (B, T, width), a row for each. ValueError for one outside 0..vocab_size-1, or a float."""
         if tokens.ndim != 2 or tokens.dtype != torch.int64 or not tokens.numel():
             raise ValueError(f"tokens must be int64 of shape (B, T), got {tokens.dtype} of {tuple(tokens.shape)}")
         low, high = (int(end) for end in tokens.aminmax())
@@ -141,7 +159,7 @@ class Transformer:
         return visible(torch.arange(start, end, device=device), torch.arange(end, device=device))
 
     def unembed(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits (B, T, vocab_size) of what the last block gave, (B, T, width)."""
+        """Logits (B, T, vocab_size) of what the last block gave, x (B, T, width)."""
         h = F.rms_norm(x, (self.config.width,), self.weights["final_norm"], self.config.eps)
         return F.linear(h, self.weights["embedding" if self.config.tied else "unembedding"])
 

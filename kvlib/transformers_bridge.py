@@ -37,6 +37,10 @@ def as_transformers_cache(layers: Sequence[Any]) -> Any:
     layers: objects with the methods of `kvlib.cache_layer.CacheLayer`. They may be given to one cache only.
     Raises `NoTransformers` where the library is missing, and ValueError for no layers, the same one twice, or one that
     holds tokens already: the model would go on from another text without a word.
+
+    >>> as_transformers_cache([])
+    Traceback (most recent call last):
+    ValueError: wanted one layer for each layer of the model, got none
     """
     if not layers:
         raise ValueError("wanted one layer for each layer of the model, got none")

@@ -64,6 +64,13 @@ def layouts(requests: Sequence[Request], max_len: int, block_size: int) -> list[
 
 
 def shares(steps: Sequence[Step]) -> dict[str, float]:
-    """For each layout, the share of its slots that held a token, over all steps: 1 = nothing wasted."""
+    """For each layout, the share of its slots that held a token, over all steps: 1 = nothing wasted.
+
+    >>> steps = layouts([Request(arrival=0, prompt=3, new=2)], max_len=8, block_size=4)
+    >>> [(step.tokens, step.slots["paged"]) for step in steps]
+    [(3, 4), (4, 4)]
+    >>> shares(steps)
+    {'reserved': 0.4375, 'padded': 1.0, 'paged': 0.875}
+    """
     held = sum(step.tokens for step in steps)
     return {name: held / sum(step.slots[name] for step in steps) for name in LAYOUTS} if held else {}

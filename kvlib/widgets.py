@@ -7,11 +7,10 @@ By keyboard: Tab to a slider, then the arrow keys; Home and End go to its ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from kvlib import plots, plots_cache, plots_paging
-from kvlib.figure import described, new_figure, png
+from kvlib.figure import as_html, described, new_figure, png
 
 if TYPE_CHECKING:
     from ipywidgets import VBox
@@ -22,6 +21,9 @@ def explore_rows(max_tokens: int = 8) -> VBox | Figure:
     """Step through `plots.draw_rows`: a slider for the number of steps, and the picture so far below it.
 
     Returns the picture of all steps where ipywidgets is missing.
+
+    >>> type(explore_rows(4)).__name__ in ("VBox", "Figure")
+    True
     """
     return _stepper(max_tokens, lambda upto: plots.draw_rows(max_tokens, upto=upto))
 
@@ -72,7 +74,7 @@ def explore_sizing(model: str = "llama-3-8b", gpu: str = "H100") -> VBox | Figur
 
     def draw(model: str, gpu: str, context: int, batch: int, kv_dtype: str, tp: int) -> Figure:
         try:
-            settings = {"context": context, "batch": batch, "kv_dtype": kv_dtype, "tp": tp}
+            settings: dict[str, Any] = {"context": context, "batch": batch, "kv_dtype": kv_dtype, "tp": tp}
             return draw_plan(make_plan(load_config(model), gpu, name=model, **settings))
         except ValueError as error:  # such as 3 GPUs for 8 KV heads
             figure = new_figure(width=9.0, height=1.2)
@@ -115,16 +117,13 @@ def with_picture(controls: Sequence[Any], draw: Callable[[], Figure], still: Fig
     picture = ipywidgets.HTML()
 
     def redraw(change: Any = None) -> None:
-        picture.value = _html(draw())
+        picture.value = as_html(draw())
 
     for control in controls:
         control.observe(redraw, names="value")
     redraw()
     box = ipywidgets.VBox([*controls, picture])
-    fallback = {"image/png": png(still), "text/plain": still.alt}
+    words = still.alt  # type: ignore[attr-defined]  # `described` has set it
+    fallback = {"image/png": png(still), "text/plain": words}
     box._repr_mimebundle_ = lambda **kwargs: type(box)._repr_mimebundle_(box, **kwargs) | fallback
     return box
-
-
-def _html(figure: Figure) -> str:
-    return f'<img style="max-width: 100%" alt="{escape(figure.alt)}" src="data:image/png;base64,{png(figure)}">'

@@ -32,8 +32,8 @@
 # %% [markdown]
 # ## What this machine can run
 #
-# Everything graded runs on a plain CPU. Some experiments in later lessons use a GPU if there is one. This cell says
-# what you have, and what will be skipped.
+# Everything graded runs on a plain CPU. Some experiments in later lessons use a GPU if there is one. The set-up cell at the
+# top of each lesson installs what a cloud notebook lacks, and ends with this table: what you have, and what will be skipped.
 
 # %% tags=["nbval-ignore-output"]
 from kvlib.machine import report

@@ -45,6 +45,7 @@ def build_lesson(course: Course, lesson: Lesson) -> None:
     """Build one lesson, whether or not it is up to date."""
     # Imported here, because they take seconds and a build with nothing to do needs none of them.
     from autograde.authoring.execute import execute
+    from autograde.authoring.header import SET_UP
     from autograde.authoring.notebook import compose, to_text
     from autograde.authoring.release import release, stage
 
@@ -57,6 +58,9 @@ def build_lesson(course: Course, lesson: Lesson) -> None:
         released = release(lesson, Path(staging))
         files = sorted(file.name for file in released.iterdir())
         ran = execute(notebook, lesson, solution, course.root)
+        for cell in ran.cells:
+            if cell.id == SET_UP:
+                cell.outputs = []  # it tells of the machine that built
         (solution / f"{lesson.slug}.ipynb").write_text(to_text(ran), encoding="utf-8")
         made = [_move(solution / f"{lesson.slug}.ipynb", course.solution(lesson))]
         made += [_move(released / name, course.release(lesson).parent / name) for name in files]

@@ -1,8 +1,9 @@
-"""`python -m autograde lessons build`, `lessons check` and `lessons map`."""
+"""`python -m autograde lessons build`, `lessons check`, `lessons map` and `lessons address`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from autograde.authoring.course import REPOSITORY, Course, LessonError
@@ -10,8 +11,8 @@ from autograde.authoring.course import REPOSITORY, Course, LessonError
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
     """Add `lessons` and what it can do. Each command leaves a function `run(arguments) -> exit status`."""
-    lessons = subparsers.add_parser("lessons", help="build the lessons' notebooks, check them, or map their facts")
-    commands = lessons.add_subparsers(dest="lessons_command", required=True, metavar="build|check|map")
+    lessons = subparsers.add_parser("lessons", help="build the lessons' notebooks, check them, and more")
+    commands = lessons.add_subparsers(dest="lessons_command", required=True, metavar="build|check|map|address")
     build = commands.add_parser("build", help="build the notebooks that are out of date")
     build.add_argument("lesson", nargs="*", help="a lesson's number or slug (all of them when left out)")
     build.add_argument("--force", action="store_true", help="build what is up to date as well")
@@ -20,8 +21,21 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     check.set_defaults(run=run_check)
     the_map = commands.add_parser("map", help="write docs/map.md, the map of the course's facts, from tests/data")
     the_map.set_defaults(run=run_map)
-    for command in (build, check, the_map):
-        command.add_argument("--root", type=Path, default=REPOSITORY, help="the course's folder")
+    text = "say where the course is published: badges, links and install commands follow"
+    where = commands.add_parser("address", help=text)
+    where.add_argument("url", nargs="?", default="", help="the repository (default: the git remote `origin`)")
+    where.add_argument("--dry-run", action="store_true", help="show the files that would change; write nothing")
+    where.set_defaults(run=run_address)
+    text = "the course's folder (default: the current one, if it has solutions/ and lessons/, or the checkout)"
+    for command in (build, check, the_map, where):
+        command.add_argument("--root", type=Path, default=None, help=text)
+
+
+def _root(given: Path | None) -> Path:
+    if given is not None:
+        return given.resolve()
+    here = Path.cwd()
+    return here if (here / "solutions").is_dir() and (here / "lessons").is_dir() else REPOSITORY
 
 
 def run_build(arguments: argparse.Namespace) -> int:
@@ -30,7 +44,7 @@ def run_build(arguments: argparse.Namespace) -> int:
 
     names = [name.zfill(2) if name.isdigit() else name for name in arguments.lesson]
     try:
-        build(Course(root=arguments.root.resolve()), names, force=arguments.force)
+        build(Course(root=_root(arguments.root)), names, force=arguments.force)
     except LessonError as error:
         print(error)
         return 1
@@ -41,7 +55,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Run the gates; 1 when one of them found something."""
     from autograde.authoring.gates import GATES
 
-    course, seen = Course(root=arguments.root.resolve()), set()
+    course, seen = Course(root=_root(arguments.root)), set()
     for name, gate in GATES.items():
         problems = gate(course)
         print(f"{name}: {'ok' if not problems else f'{len(problems)} found'}", flush=True)
@@ -56,7 +70,31 @@ def run_map(arguments: argparse.Namespace) -> int:
     """Write the map of the course's facts."""
     from autograde.authoring.facts_map import PAGE, page
 
-    root = arguments.root.resolve()
+    root = _root(arguments.root)
     (root / PAGE).write_text(page(root), encoding="utf-8")
     print(f"wrote {PAGE}")
+    return 0
+
+
+def run_address(arguments: argparse.Namespace) -> int:
+    """Write another address of the repository wherever it stands; 2 for an address that is none."""
+    from autograde.address import REPOSITORY as OLD
+    from autograde.authoring.addresses import AddressError, normalised, remote, rewrite
+
+    root = _root(arguments.root)
+    try:
+        new = normalised(arguments.url) if arguments.url else remote(root)
+    except AddressError as error:
+        print(f"address: {error}", file=sys.stderr)
+        return 2
+    if new == OLD:
+        print(f"The address is {OLD} already.")
+        return 0
+    changed = rewrite(root, new, dry_run=arguments.dry_run)
+    print(f"{OLD}\n  {'would become' if arguments.dry_run else 'became'} {new} in {len(changed)} files:")
+    print("\n".join(f"  {path.relative_to(root).as_posix()}" for path in changed))
+    if not new.startswith("https://github.com/"):
+        print(
+            "Colab, Kaggle and mybinder.org open notebooks of github.com: their badges will not work with this address."
+        )
     return 0

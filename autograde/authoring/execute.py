@@ -47,7 +47,8 @@ def execute(
     Raises `LessonError`, naming the cell, for a cell that raises (unless it is tagged raises-exception, or
     `stop_at_errors` is False), that takes more than `seconds`, or that takes the kernel down.
     """
-    ran, at = copy.deepcopy(notebook), {"cell": None}
+    ran = copy.deepcopy(notebook)
+    at: dict[str, Any] = {"cell": None}  # the cell that runs
     with tempfile.TemporaryDirectory() as scratch:
         client = NotebookClient(
             ran,

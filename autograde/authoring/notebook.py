@@ -12,7 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 
 from autograde.authoring.cards import card, hints
 from autograde.authoring.course import Course, LessonError
-from autograde.authoring.source import Part, read_source
+from autograde.authoring.header import header
+from autograde.authoring.source import WRITTEN, Part, read_source
 from autograde.lessons import Lesson
 
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -24,9 +25,11 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 def compose(course: Course, lesson: Lesson) -> nbformat.NotebookNode:
     """The lesson's notebook, not executed. Raises `LessonError` where the text cannot be expanded."""
-    taken: set[str] = set()
-    cells = [_cell(course, lesson, part, taken) for part in read_source(course, lesson).parts]
-    return new_notebook(cells=cells, metadata=notebook_metadata(lesson))
+    source = read_source(course, lesson)
+    below_title = header(course, lesson, source)
+    taken = {cell.id for cell in below_title}
+    cells = [_cell(course, lesson, part, taken) for part in source.parts]
+    return new_notebook(cells=[*cells[:1], *below_title, *cells[1:]], metadata=notebook_metadata(lesson))
 
 
 def notebook_metadata(lesson: Lesson) -> dict[str, Any]:
@@ -80,6 +83,10 @@ def _cell(course: Course, lesson: Lesson, part: Part, taken: set[str]) -> nbform
         metadata["nbgrader"] |= {"solution": not graded, "task": False}
         if graded:
             metadata["nbgrader"]["points"] = course.exercise(lesson, part.where, part.exercise).points
+    if part.kind == WRITTEN:
+        wanted = grade_id(part.kind, part.exercise)
+        metadata["nbgrader"] = {"schema_version": 3, "grade_id": wanted, "grade": True, "locked": False}
+        metadata["nbgrader"] |= {"solution": True, "task": False, "points": part.points}
     return NEW_CELL[part.cell_type](source, id=_unused(wanted, taken), metadata=metadata)
 
 
@@ -94,6 +101,8 @@ def _unused(wanted: str, taken: set[str]) -> str:
 
 def _expand(course: Course, lesson: Lesson, part: Part) -> str:
     own = part.text.strip()
+    if part.kind == WRITTEN:
+        return own
     if part.kind:
         exercise = course.exercise(lesson, part.where, part.exercise)
     if part.kind in ("card", "hints"):

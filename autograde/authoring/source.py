@@ -4,6 +4,7 @@
 # %% exercise="1.3"            the cell that a learner fills in
 # %% check="1.3"               the graded cell
 # %% [markdown] hints="1.3"    the exercise's three hints, folded
+# %% [markdown] written="1.why" points="2"    the model answer to a question that a person marks
 # %% tags=["a-tag"]            tags pass through
 # %% files=["table.csv"]       files of solutions/NN-slug/ that go out with the lesson
 """
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,23 +20,26 @@ from autograde.authoring.course import Course, LessonError
 from autograde.lessons import Lesson
 
 KINDS = {"card": "markdown", "exercise": "code", "check": "code", "hints": "markdown"}
+WRITTEN = "written"  # no exercise of the course: the question is in the cell above, the points are the lesson's own
 PASSED_THROUGH = ("tags", "jupyter")
 FORMAT = "py:percent"
 # What jupytext notes about blank lines and quotes, so that it can write the text back as it was.
 JUPYTEXT_NOTES = ("cell_marker", "lines_to_next_cell", "lines_to_end_of_cell_marker")
 HEADER = re.compile(r"^# %%(?= |$)")
+NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
 @dataclass(frozen=True)
 class Part:
     """One cell of the text."""
 
-    kind: str  # a key of KINDS, or "" for an ordinary cell
-    exercise: str  # the id of the exercise it belongs to, or ""
+    kind: str  # a key of KINDS, WRITTEN, or "" for an ordinary cell
+    exercise: str  # the id of the exercise it belongs to, the name of a written question, or ""
     cell_type: str
     text: str
     where: str  # "cell 7 (line 82)"
     metadata: dict[str, Any] = field(default_factory=dict)
+    points: int = 0  # of a written question
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,13 @@ def _part(course: Course, lesson: Lesson, cell: Any, metadata: dict[str, Any], w
     def refuse(text: str) -> LessonError:
         return LessonError(lesson.slug, where, f"{course.relative(course.source(lesson))}: {text}")
 
+    if WRITTEN in metadata:
+        return _written(cell, metadata, where, refuse)
     kinds = [key for key in metadata if key in KINDS]
     unknown = [key for key in metadata if key not in KINDS and key not in PASSED_THROUGH]
     if unknown:
-        raise refuse(f"unknown key {unknown[0]!r}: a header knows {', '.join((*KINDS, *PASSED_THROUGH, 'files'))}")
+        known = ", ".join((*KINDS, WRITTEN, *PASSED_THROUGH, "files"))
+        raise refuse(f"unknown key {unknown[0]!r}: a header knows {known}")
     if len(kinds) > 1:
         raise refuse(f"a cell has one of {', '.join(KINDS)}, this one has {len(kinds)}: {', '.join(kinds)}")
     kind = kinds[0] if kinds else ""
@@ -87,3 +95,16 @@ def _part(course: Course, lesson: Lesson, cell: Any, metadata: dict[str, Any], w
     if not isinstance(exercise, str):
         raise refuse(f'{kind}= takes an exercise id in quotes, like {kind}="1.3", not {exercise!r}')
     return Part(kind, exercise, cell.cell_type, cell.source, where, metadata)
+
+
+def _written(cell: Any, metadata: dict[str, Any], where: str, refuse: Callable[[str], LessonError]) -> Part:
+    name, points = metadata.pop(WRITTEN), metadata.pop("points", "")
+    if cell.cell_type != "markdown":
+        raise refuse(f"written= belongs on a markdown cell, this is a {cell.cell_type} cell")
+    if set(metadata) - set(PASSED_THROUGH):
+        raise refuse(f"written= goes with points= alone, not with {sorted(metadata)[0]!r}")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise refuse(f'written= takes a name in quotes, like written="1.why", not {name!r}')
+    if not isinstance(points, str) or not points.isdecimal() or int(points) < 1:
+        raise refuse(f'written= needs points, like points="2", not {points!r}')
+    return Part(WRITTEN, name, cell.cell_type, cell.source, where, metadata, int(points))

@@ -69,7 +69,7 @@ def read_archive(file: IO[bytes], budget: Budget | None = None, inner: bool = Fa
     """
     budget = budget or Budget()
     try:
-        archive = zipfile.ZipFile(_Bounded(file))  # type: ignore[arg-type]
+        archive = zipfile.ZipFile(_Bounded(file))
         infos = archive.infolist()
         overlap = _overlap(archive, infos)
     except _TooLong:

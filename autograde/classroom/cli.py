@@ -13,7 +13,7 @@ from autograde.classroom.elsewhere import is_elsewhere
 if TYPE_CHECKING:
     from autograde.classroom.course import Course
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]  # the checkout
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
@@ -22,6 +22,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     grade.add_argument("classroom", type=Path, help="the class folder; results land in it")
     grade.add_argument("--lesson", default="", help="grade this lesson only, for example 01-toy-cache")
     grade.add_argument("--fresh", action="store_true", help="grade again what has a result already")
+    grade.add_argument("--dry-run", action="store_true", help="say who would be graded and how; write nothing")
     grade.add_argument("--db", default=os.environ.get("GRADEBOOK", ""), metavar="URL",
                        help="the gradebook; default: what GRADEBOOK says, or CLASSROOM/gradebook.db")  # fmt: skip
     grade.set_defaults(run=run_grade)
@@ -36,7 +37,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         add("--i-trust-these-submissions", dest="trusted", action="store_true",
             help="run them with your own rights, without a sandbox")  # fmt: skip
         add("--cell-timeout", type=_seconds, default=30.0, metavar="SECONDS", help="that one cell may run (default 30)")
-        add("--course", type=Path, default=ROOT, help="the folder with solutions/ and lessons/")
+        add("--course", type=Path, help="the folder with solutions/ and lessons/")
 
 
 def _count(text: str) -> int:
@@ -53,7 +54,18 @@ def _seconds(text: str) -> float:
 
 def run_grade(args: argparse.Namespace) -> int:
     """Grade a class. Returns 0 whatever was handed in, 2 when there is nothing to grade or the course is at fault."""
-    return 2 if is_elsewhere("grade") else _grade(_course(args, args.classroom), args)
+    if is_elsewhere("grade"):
+        return 2
+    from autograde.classroom.course import CourseError
+
+    try:
+        course = _course(args, args.classroom)
+        if args.dry_run:
+            return _preview(course, args)
+    except CourseError as error:
+        print(f"grade: {error}", file=sys.stderr)
+        return 2
+    return _grade(course, args)
 
 
 def run_demo(args: argparse.Namespace) -> int:
@@ -63,8 +75,8 @@ def run_demo(args: argparse.Namespace) -> int:
     from autograde.classroom.course import CourseError
     from autograde.classroom.sample import make_class
 
-    course = _course(args, args.classroom or args.course / "classroom" / "demo")
     try:
+        course = _course(args, args.classroom)
         made = make_class(course)
     except CourseError as error:
         print(f"demo: {error}", file=sys.stderr)
@@ -73,11 +85,26 @@ def run_demo(args: argparse.Namespace) -> int:
     return _grade(course, args)
 
 
-def _course(args: argparse.Namespace, classroom: Path) -> Course:
+def _course(args: argparse.Namespace, classroom: Path | None) -> Course:
+    """Raises `CourseError` where there is no course."""
     from autograde.classroom.course import course_at
+    from autograde.classroom.where import course_root
 
+    root = course_root(args.course)
     how = {"cell_seconds": args.cell_timeout, "trusted": args.trusted, "tier": args.sandbox, "db_url": args.db}
-    return course_at(args.course, classroom, **how)
+    return course_at(root, classroom or root / "classroom" / "demo", **how)
+
+
+def _preview(course: Course, args: argparse.Namespace) -> int:
+    from autograde.classroom.preview import preview
+    from autograde.sandbox.tiers import SENTENCES
+
+    seen = preview(course, args.lesson, args.fresh)
+    width = max(len(student) for _, student, _ in seen.rows)
+    for lesson, student, fate in seen.rows:
+        print(f"{lesson}  {student.ljust(width)}  {fate}")
+    print(f"\n{len(seen.rows)} rows; sandbox: {SENTENCES[seen.tier]}; nothing was written")
+    return 0
 
 
 def _grade(course: Course, args: argparse.Namespace) -> int:

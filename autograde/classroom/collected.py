@@ -19,6 +19,7 @@ FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the start of one
 
 def table(found: list[Found]) -> str:
     """What was placed, and what was not."""
+    lines: list[tuple[str, ...]]
     lines = [("student", "lesson", "student by", "lesson by", "file", "note")]
     for one in sorted(found, key=lambda one: not one.placed):
         student, lesson = one.student or "?", one.lesson or "?"

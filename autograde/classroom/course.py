@@ -99,7 +99,7 @@ class Course:
 
         nbgrader escapes only its root when it matches paths, so a class folder named "C++ (2)" has to be the root.
         """
-        c = self._instructors_settings()
+        c = self.instructors_settings()
         c.merge(self.settings())
         steps = c.CourseDirectory
         steps.root = str(self.classroom)
@@ -107,7 +107,8 @@ class Course:
         steps.autograded_directory, steps.feedback_directory = "autograded", "feedback"
         return c
 
-    def _instructors_settings(self) -> Config:
+    def instructors_settings(self) -> Config:
+        """What the course's nbgrader_config.py says. Raises `CourseError` where it does not work."""
         try:
             return PyFileConfigLoader("nbgrader_config.py", str(self.root)).load_config()
         except ConfigFileNotFound:

@@ -59,6 +59,7 @@ class Pages:
 
     def _submit(self) -> None:
         students, self._waiting = self._waiting, []
+        assert self._pool is not None  # `add` looks
         try:
             future = self._pool.submit(write_pages, self.course, self.lesson, students)
         except BrokenProcessPool:

@@ -5,24 +5,27 @@ Nobody's work stops the others. A run that was stopped goes on where it was: wha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 from tqdm import tqdm
 
 from autograde.classroom import record, report
-from autograde.classroom.cells import exercise_of, is_auto_graded
-from autograde.classroom.course import Course, CourseError, prepare_process
-from autograde.classroom.execute import tier_for
+from autograde.classroom.course import Course, prepare_process
 from autograde.classroom.feedback import Pages
 from autograde.classroom.graft import refused
+from autograde.classroom.handed_in import (
+    BAD_NAME,
+    NOTHING,
+    insist_on_known_exercises,
+    lessons_of,
+    students_of,
+    tier_of,
+)
 from autograde.classroom.intake import STUDENT_NAME, one_line
 from autograde.classroom.job import Job
 from autograde.classroom.lock import only_run
@@ -32,14 +35,8 @@ from autograde.classroom.schedule import cores, results_of
 from autograde.classroom.station import lesson_called
 from autograde.classroom.store import course_secret, drop_result, keep_result, load_result
 from autograde.classroom.take_in import put, take_in
-from autograde.exercises import load
 from autograde.sandbox.limits import Limits
-from autograde.sandbox.paths import is_exposed
 from autograde.sandbox.scratch import remove_leftovers
-from autograde.sandbox.tiers import NONE, NoSandbox
-
-NOTHING = "nothing handed in"
-BAD_NAME = "not graded: the folder's name cannot be a student's"
 
 
 @dataclass(frozen=True)
@@ -69,23 +66,13 @@ def grade_class(course: Course, options: Options = Options(), say: Callable[[str
     itself is at fault, when submissions cannot be locked in on this machine, or when another run grades this class.
     """
     prepare_process()
-    students = _students(course)
-    lessons = _lessons(course, students, options.lesson)
+    students = students_of(course)
+    lessons = lessons_of(course, students, options.lesson)
     record.insist_on_gradebook(course)
     with only_run(course.classroom), record.database_faults_told(course):
-        tier = _tier(course)
+        tier = tier_of(course)
         remove_leftovers()
         return _grade(course, lessons, students, tier, options, say)
-
-
-def _tier(course: Course) -> str:
-    try:
-        tier = tier_for(course.trusted, course.tier)
-    except NoSandbox as error:
-        raise CourseError(str(error)) from None
-    if tier != NONE and (exposed := next(filter(is_exposed, (course.root, course.classroom)), None)):
-        raise CourseError(f"{exposed} lies among Python's own files, which submissions may read: move it elsewhere")
-    return tier
 
 
 def _grade(
@@ -121,7 +108,7 @@ class _Lesson:
     def grade(self, options: Options) -> list[Row]:
         """Take everybody in, grade what has no result yet, and record each as soon as it has one."""
         record.insist_on_files(self.course, self.lesson)
-        _insist_on_known_exercises(self.course, self.lesson)
+        insist_on_known_exercises(self.course, self.lesson)
         jobs = {student: job for student in self.students if (job := self._job(student)) is not None}
         kept = {} if options.fresh else {student: result for student in jobs if (result := self._kept(jobs[student]))}
         workers = options.workers or cores()
@@ -139,11 +126,11 @@ class _Lesson:
                 for student in everybody:
                     if student not in jobs:
                         self._without_work(student)
-                for student, result in kept.items():
+                for student, earlier in kept.items():
                     self.again += 1
-                    self._record(student, result)
-                for job, result in results:
-                    self._arrived(job, result)
+                    self._record(student, earlier)
+                for job, arrived in results:
+                    self._arrived(job, arrived)
                 self.bar.set_description(f"{self.lesson}, pages")
                 for student, problem in self.pages.finish():
                     self._finish(student, problem)
@@ -227,46 +214,6 @@ class _Lesson:
         return "" if result["success"] else one_line(record.failure(result))
 
 
-def _insist_on_known_exercises(course: Course, lesson: str) -> None:
-    """A graded cell that checks no exercise of the course would be 0 for everybody: that is said before anybody is."""
-    notebook: NotebookNode = nbformat.read(course.source(lesson), as_version=4)
-    unknown = [exercise_of(cell) for cell in notebook.cells if is_auto_graded(cell) and exercise_of(cell) not in load()]
-    if unknown:
-        raise CourseError(f"lesson {lesson}: no exercise of the course is called {', '.join(unknown)}")
-
-
 def _log(course: Course, student: str, lesson: str, result: dict) -> None:
     with open(course.classroom / "grading.log", "a", encoding="utf-8", errors="replace") as log:
         log.write(f"==== {student} {lesson}\n{result.get('log', '')}\n{result.get('error', '')}\n")
-
-
-def _students(course: Course) -> list[str]:
-    """Names of the folders in submitted/, links included: they get a row that says so."""
-    for path in (course.root, course.classroom):
-        if found := set("*?[") & set(str(path)):  # nbgrader takes its paths for patterns
-            raise CourseError(f"nbgrader cannot read the path {path}: it holds {' '.join(sorted(found))}")
-    if not os.path.isdir(course.submitted):
-        raise CourseError(f"there is no folder {course.submitted}")
-    names = sorted(p.name for p in course.submitted.iterdir() if p.name != ".ipynb_checkpoints" and not _is_file(p))
-    if not names:
-        raise CourseError(f"{course.submitted} holds no student's folder")
-    return names
-
-
-def _is_file(path: Path) -> bool:
-    return not path.is_symlink() and not path.is_dir()
-
-
-def _lessons(course: Course, students: list[str], wanted: str) -> list[str]:
-    """Lessons that the course has and somebody handed in; only the wanted one, if one is."""
-    known = sorted(path.name for path in (course.root / "lessons").iterdir() if course.release(path.name).exists())
-    if wanted:
-        record.insist_on_files(course, wanted)
-    # os.path: a folder that may not be looked into is no reason to stop.
-    lessons = [name for name in known if any(os.path.isdir(course.submitted / who / name) for who in students)]
-    if wanted:
-        lessons = [name for name in lessons if name == wanted]
-    if not lessons:
-        asked = wanted or ", ".join(known) or "no lesson found"
-        raise CourseError(f"nobody in {course.submitted} handed in any of: {asked}")
-    return lessons

@@ -28,7 +28,8 @@ def read_metadata(data: bytes) -> dict[str, Uploaded]:
     cannot pass for a submitter.
     """
     found: dict[str, Uploaded] = {}
-    current, section, person = None, "", {}
+    current, section = None, ""
+    person: dict[str, str] = {}
     for line in data.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n"):
         match = LINE.fullmatch(line)
         if not match:

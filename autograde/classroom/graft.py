@@ -85,16 +85,17 @@ def _places_of_released_cells(release: NotebookNode, cells: list[StudentCell]) -
     By id or grade id, edited or not, else by its source.
     """
     place: dict[int, int] = {}
-    ids, sources = {}, {}
+    ids: dict[str | None, int] = {}
+    sources: dict[tuple[str, str], int] = {}
     for index, cell in enumerate(release.cells):
         if not is_solution(cell):
             ids[cell.get("id")] = ids[cell.metadata.get("nbgrader", {}).get("grade_id")] = index
             sources.setdefault((cell.cell_type, cell.source.strip()), index)
     ids.pop(None, None)
     for number, cell in enumerate(cells):
-        index = ids.get(cell.grade_id or None, ids.get(cell.id or None, sources.get((cell.kind, cell.source.strip()))))
-        if index is not None:
-            place[number] = index
+        found = ids.get(cell.grade_id or None, ids.get(cell.id or None, sources.get((cell.kind, cell.source.strip()))))
+        if found is not None:
+            place[number] = found
     return place
 
 

@@ -79,8 +79,8 @@ def said(parts: tuple[str, ...], lessons: Lessons) -> Said | None:
             return Said("Gradescope", Claim(), outside, after, submission=f"submission_{found['number']}")
         if found := CANVAS.fullmatch(part):
             claim = Claim(found["name"], lms=found["user"])
-            attempt, rest = _without_attempt(found["rest"], lessons)
-            return Said("Canvas", claim, outside, (rest,) if is_file else (rest, *after), attempt=attempt)
+            attempt, name = _without_attempt(found["rest"], lessons)
+            return Said("Canvas", claim, outside, (name,) if is_file else (name, *after), attempt=attempt)
     return None
 
 

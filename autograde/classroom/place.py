@@ -39,7 +39,8 @@ def choose(found: list[Found]) -> list[Found]:
 def place(course: Course, one: Found, dry_run: bool, force: bool) -> Found:
     """Copy one file. What is in the way, and whatever goes wrong, ends in a note."""
     where = f"submitted/{one.student}/{one.lesson}"
-    data = Path(one.file.content).read_bytes()
+    assert isinstance(one.file.content, Path)  # what could not be read is never chosen
+    data = one.file.content.read_bytes()
     try:
         there = _there(course, one, data)
         if there == "other" and not force:

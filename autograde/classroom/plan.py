@@ -14,6 +14,7 @@ from autograde.classroom.graft import KEY
 from autograde.classroom.job import Job, JobCell
 from autograde.sandbox.limits import Limits
 
+SET_UP = "set-up"  # the id of the cell that installs the course
 SLOW_IMPORTS = {"torch": "torch", "matplotlib": "matplotlib.pyplot"}
 
 
@@ -48,8 +49,15 @@ def _job_cell(cell: NotebookNode, answers: tuple[str, ...]) -> JobCell:
     if is_auto_graded(cell):
         tag = cell.metadata.nbgrader
         return JobCell(own, cell_name(cell), "", exercise_in(cell.source), tag.grade_id, float(tag.points))
-    left_out = "" if is_students(cell) else _needs_an_answer(cell.source, answers)
+    left_out = "" if is_students(cell) else _left_out(own, cell.source, answers)
     return JobCell(own, cell_name(cell), cell.source, students=is_students(cell), left_out=left_out)
+
+
+def _left_out(cell_id: str, source: str, answers: tuple[str, ...]) -> str:
+    """Why a cell of the lesson's own is not run, or nothing."""
+    if cell_id == SET_UP:
+        return "not run while grading: the set-up is for the learner's machine"
+    return _needs_an_answer(source, answers)
 
 
 def _needs_an_answer(source: str, answers: tuple[str, ...]) -> str:

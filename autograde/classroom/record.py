@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
@@ -98,6 +99,35 @@ def register(course: Course, lesson: str) -> None:
         result = NbGraderAPI(config=settings).generate_assignment(lesson, force=True)
     if not result["success"]:
         raise CourseError(f"nbgrader refused lesson {lesson}: {failure(result)}")
+
+
+def insist_on_graded(course: Course, lesson: str = "") -> list[str]:
+    """Lessons that were graded; only this one, if one is named. Raises `CourseError` where there is none."""
+    if not course.classroom.is_dir():
+        what = "the file" if course.classroom.exists() else "nothing at"
+        raise CourseError(f"wanted a class's folder, got {what} {course.classroom}")
+    insist_on_gradebook(course)
+    if not has_gradebook(course):
+        raise CourseError(f"there is no gradebook in {course.classroom}: grade the class first")
+    with database_faults_told(course), open_gradebook(course) as gradebook:
+        names = [assignment.name for assignment in gradebook.assignments]
+        graded = sorted(name for name in names if gradebook.assignment_submissions(name))
+    if not graded or (lesson and lesson not in graded):
+        raise CourseError(
+            f"nobody's work for {lesson or 'any lesson'} was graded; graded: {', '.join(graded) or 'none'}"
+        )
+    return [lesson] if lesson else graded
+
+
+def has_gradebook(course: Course) -> bool:
+    """Whether there is one to read. Opening a file that is not there would make it."""
+    return bool(course.db_url) or (course.classroom / "gradebook.db").is_file()
+
+
+def set_due(course: Course, lesson: str, due: datetime) -> None:
+    """Set when a lesson is due, in UTC without a zone."""
+    with open_gradebook(course) as gradebook:
+        gradebook.update_or_create_assignment(lesson, duedate=due)
 
 
 def failure(result: dict) -> str:

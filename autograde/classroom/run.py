@@ -84,6 +84,7 @@ class _Run:
         problem = self.worker()
         if problem:
             return CellResult("not run", "", problem)
+        assert self.sandbox is not None  # else there is a problem
         allowed = min(self.job.limits.cell_seconds, max(self.left(), 0.1))
         result = self.sandbox.execute(cell.source, allowed)
         result = replace(result, error=CELL_FILE.sub("", result.error))
@@ -117,14 +118,16 @@ class _Run:
         problem = self.worker()
         if problem:
             return _zero(cell, "timeout" if self.left() <= 0 else "crashed", problem)
+        sandbox = self.sandbox
+        assert sandbox is not None  # else there is a problem
         try:
-            named = self.sandbox.find(exercise.name)
+            named = sandbox.find(exercise.name)
             if not named.found:
                 return _zero(cell, "missing", undefined_text(exercise, exercise.name))
             if not named.callable:
                 return _zero(cell, "error", unsuitable_text(exercise, printable(named.type_name)))
-            budget = self.sandbox.budget(min(exercise.seconds, max(self.left(), 0.1)))
-            make = lambda: self.sandbox.subject(exercise.name, budget)  # noqa: E731
+            budget = sandbox.budget(min(exercise.seconds, max(self.left(), 0.1)))
+            make = lambda: sandbox.subject(exercise.name, budget)  # noqa: E731
             verdict = judge(exercise, make, self.job.seeds[cell.exercise])
         except WorkStopped as stop:  # before the first question
             return _zero(cell, STATUS_OF_STOP.get(stop.status, stop.status), stop.fact)
@@ -132,8 +135,8 @@ class _Run:
             self.notes.append(f"{cell.exercise}: the check itself failed; tell the instructor")
             return _zero(cell, "grader", broken_text(exercise, error))
         finally:
-            if self.sandbox.lost is None:
-                self.sandbox.forget_output()
+            if sandbox.lost is None:
+                sandbox.forget_output()
         return _graded(cell, verdict)
 
 

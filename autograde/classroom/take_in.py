@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 
 from autograde.classroom.course import Course
 from autograde.classroom.graft import graft, refused
-from autograde.classroom.intake import STUDENT_NAME, Reason, read_submission
+from autograde.classroom.intake import STUDENT_NAME, Reason, Submission, read_submission
 
 
 def take_in(course: Course, student: str, lesson: str) -> NotebookNode | None:
@@ -21,17 +21,20 @@ def take_in(course: Course, student: str, lesson: str) -> NotebookNode | None:
     if not STUDENT_NAME.fullmatch(student) or not course.release(lesson).exists():
         return None
     submission = read_submission(course, student, lesson)
-    folder = course.clean / student / lesson
     if submission is None:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(course.clean / student / lesson, ignore_errors=True)
         return None
-    release = nbformat.read(course.release(lesson), as_version=4)
-    if isinstance(submission, Reason):
-        notebook = refused(release, submission.text)
-    else:
-        notebook = graft(release, submission.cells, submission.notes)
+    notebook = cleaned(course, lesson, submission)
     put(course, student, lesson, notebook, submission.timestamp)
     return notebook
+
+
+def cleaned(course: Course, lesson: str, submission: Submission | Reason) -> NotebookNode:
+    """A submission's answers in the notebook that was released. Writes nothing."""
+    release = nbformat.read(course.release(lesson), as_version=4)
+    if isinstance(submission, Reason):
+        return refused(release, submission.text)
+    return graft(release, submission.cells, submission.notes)
 
 
 def put(course: Course, student: str, lesson: str, notebook: NotebookNode, timestamp: str = "") -> None:

@@ -84,9 +84,9 @@ def low_scores(rng: np.random.Generator, T: int, S: int) -> Case:
     Small whole numbers and Dn + Dr = 16, so that float32 is exact too up to the softmax.
     """
     case = random_case(rng, T, S, Dims(H=3, Dn=10, Dr=6, Dv=7, R=11))
-    whole = [rng.integers(-1, 2, size=part.shape).astype(float) for part in case.args[:5]]
+    whole: list[np.ndarray] = [rng.integers(-1, 2, size=part.shape).astype(float) for part in case.args[:5]]
     whole[1][..., 0], whole[3][..., 0] = -64.0, 48.0
-    return Case(*whole, case.w_uv)
+    return Case(*(*whole, case.w_uv))
 
 
 def too_large(rng: np.random.Generator, T: int, S: int, part: str) -> Case:
@@ -196,7 +196,8 @@ def small(subject: Subject, largest: object, case: Case, what: str) -> Finding:
         return held(f"largest, {what}", fact)
     told = f"a tensor of {largest} bytes" if type(largest) is int else "no number of bytes"
     expected = f"less than {4 * numbers} bytes (the latents have {case.c_kv.nbytes})"
-    return Finding(False, f"largest, {what}", f"does not hold: {fact}", what, expected, told, len(subject.record))
+    events = len(subject.record)
+    return Finding(False, f"largest, {what}", f"does not hold: {fact}", what, expected, told, events=events)
 
 
 def unchanged(

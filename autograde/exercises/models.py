@@ -95,7 +95,7 @@ class MeteredModel:
 
     def rows(self, name: str) -> list[int]:
         """Rows that went through one projection, block by block."""
-        return [getattr(block.target, name).rows for block in self.blocks]
+        return [getattr(block.target, name).rows for block in self.blocks if isinstance(block, Trusted)]
 
 
 def lend_model(metered: MeteredModel) -> Trusted:

@@ -31,21 +31,23 @@ def as_numbers(value: Any) -> np.ndarray | None:
 
 def three_parts(got: Any, shape: tuple[int, int, int], rows: tuple[int, ...]) -> list[np.ndarray] | None:
     """K and V (B, Hkv, S, D) and positions (*rows, S) of what `append` gave, or None. shape: (B, Hkv, D)."""
-    parts = [as_numbers(part) for part in got] if isinstance(got, list) and len(got) == 3 else [None]
-    if any(part is None for part in parts):
+    found = [as_numbers(part) for part in got] if isinstance(got, list) and len(got) == 3 else []
+    parts = [part for part in found if part is not None]
+    if len(parts) != 3:
         return None
     S = parts[2].size // math.prod(rows)
     B, Hkv, D = shape
-    arrays = [as_array(part, size)[0] for part, size in zip(parts, [(B, Hkv, S, D)] * 2 + [(*rows, S)], strict=True)]
-    return None if any(array is None for array in arrays) else arrays
+    sizes: list[tuple[int, ...]] = [(B, Hkv, S, D), (B, Hkv, S, D), (*rows, S)]
+    arrays = [as_array(part, size)[0] for part, size in zip(parts, sizes, strict=True)]
+    right = [array for array in arrays if array is not None]
+    return right if len(right) == 3 else None
 
 
 def shapes_of(got: Any) -> str:
     """What came back instead of three parts, in a few words."""
-    parts = [as_numbers(part) for part in got] if isinstance(got, list) and 0 < len(got) < 9 else [None]
-    if any(part is None for part in parts):
-        return shown(got)
-    return f"shapes {', '.join(str(part.shape) for part in parts)}"
+    parts = [as_numbers(part) for part in got] if isinstance(got, list) and 0 < len(got) < 9 else []
+    shapes = [str(part.shape) for part in parts if part is not None]
+    return f"shapes {', '.join(shapes)}" if shapes and len(shapes) == len(parts) else shown(got)
 
 
 def unchanged(subject: Subject, kept: Handle, part: np.ndarray, name: str) -> Finding:

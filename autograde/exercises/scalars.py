@@ -48,7 +48,7 @@ def exactly(subject: Subject, got: Any, want: str | None, *, key: str, fact: str
 def comes_as(subject: Subject, got: Any, names: tuple[str, ...], *, key: str, what: str = "") -> Finding:
     """Whether as many values came back as there are names, in a tuple, a list or a flat array."""
     wanted = f"{len(names)} values come back: ({', '.join(names)})"
-    if parts(got, len(names)) is not None:
+    if parts(got, len(names)):
         return held(key, wanted)
     number = f"{len(got)} values" if isinstance(got, list) else shown(got)
     return Finding(
@@ -62,11 +62,11 @@ def comes_as(subject: Subject, got: Any, names: tuple[str, ...], *, key: str, wh
     )
 
 
-def parts(got: Any, number: int) -> list[Any] | None:
-    """The values of a tuple, list or flat array of that many, or None."""
+def parts(got: Any, number: int) -> list[Any]:
+    """The values of a tuple, list or flat array of that many (one or more), or none."""
     if isinstance(got, np.ndarray) and got.ndim == 1:
         got = got.tolist()
-    return got if isinstance(got, list) and len(got) == number else None
+    return got if isinstance(got, list) and len(got) == number else []
 
 
 def refused(subject: Subject, *args: Any, key: str, what: str, message: list[str] | None = None) -> Finding:

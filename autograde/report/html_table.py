@@ -19,7 +19,10 @@ class Number(str):
     """A number as text: it stands to the right in a table."""
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str | int | Html]]) -> str:
+Cell = str | int | Html
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """A table whose numbers stand to the right. `head` and `caption` are escaped as well."""
     rows = list(rows)
     right = [bool(rows) and isinstance(rows[0][i], int | Number) for i in range(len(head))]

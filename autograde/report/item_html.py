@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autograde.report.html_table import decimals, percent, plural, table
+from autograde.report.html_table import Cell, decimals, percent, plural, table
 from autograde.report.item import Item, MistakeCount
 from autograde.report.plot import Bar, bars
 from autograde.report_html import escape
@@ -39,6 +39,7 @@ def _stages(item: Item) -> str:
         return ""
     rows = [Bar(s.name, (("held", s.held), ("failed", s.failed), ("unreached", s.not_reached))) for s in item.stages]
     words = [f"{s.name}: {s.held} held, {s.failed} failed, {s.not_reached} not reached" for s in item.stages]
+    numbers: list[list[Cell]]
     numbers = [[s.name, s.held, s.failed, s.not_reached, percent(s.held, item.students)] for s in item.stages]
     head = ("stage", "held", "failed", "not reached", "share held")
     picture = bars(rows, item.students, f"Students by stage of {item.exercise}. {'; '.join(words)}")
@@ -49,6 +50,7 @@ def _points(item: Item) -> str:
     most = max(count for _, count in item.distribution)
     rows = [Bar(f"{decimals(points)} points", (("count", count),), str(count)) for points, count in item.distribution]
     words = ", ".join(f"{count} with {decimals(points)}" for points, count in item.distribution)
+    numbers: list[list[Cell]]
     numbers = [[decimals(points), count, percent(count, item.students)] for points, count in item.distribution]
     picture = bars(rows, most, f"Students by points in {item.exercise}: {words}")
     caption = "Only points that somebody has."
@@ -64,7 +66,7 @@ def _statuses(item: Item) -> str:
 def _mistakes(item: Item) -> str:
     if not item.mistakes:
         return "<h4>Mistakes</h4><p>No mistake of the catalogue was found.</p>"
-    rows = [[m.count, percent(m.share, 1), m.name, _told(m)] for m in item.mistakes]
+    rows: list[list[Cell]] = [[m.count, percent(m.share, 1), m.name, _told(m)] for m in item.mistakes]
     caption = "Work that the checks cannot tell apart from several mistakes counts for each."
     head = ("students", "share", "mistake", "what it is")
     return "<h4>Mistakes</h4>" + table(caption, head, rows)
@@ -78,7 +80,7 @@ def _told(mistake: MistakeCount) -> str:
 def _unmatched(item: Item) -> str:
     if not item.unmatched:
         return ""
-    rows = [
+    rows: list[list[Cell]] = [
         [len(group.students), group.status, group.stage or "\u2013", group.fact or "\u2013", ", ".join(group.students)]
         for group in item.unmatched
     ]

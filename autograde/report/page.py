@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autograde.report.html_table import Html, decimals, percent, plural, table
+from autograde.report.html_table import Cell, Html, decimals, percent, plural, table
 from autograde.report.item import Item, LessonItems
 from autograde.report.item_html import anchor, item_html
 from autograde.report.plot import Bar, bars
@@ -59,7 +59,7 @@ def _most_frequent(items: Sequence[Item]) -> str:
     found.sort(key=lambda pair: -pair[1].count)  # a stable sort: equal counts stay in the lessons' order
     if not found:
         return "<h2>The most frequent mistakes</h2><p>No mistake of the catalogue was found.</p>"
-    rows = [
+    rows: list[list[Cell]] = [
         [mistake.count, percent(mistake.share, 1), Html(f'<a href="#{anchor(item)}">{escape(item.exercise)}</a>'),
          mistake.name, mistake.tells]
         for item, mistake in found[:FIRST]
@@ -90,7 +90,7 @@ def _overview(lesson: LessonItems) -> str:
     shares = [(item, 100 * item.mean / item.max if item.max else 0.0) for item in items]
     rows = [Bar(f"{item.exercise} {item.name}", (("count", share),), f"{share:.0f} %") for item, share in shares]
     alt = "Mean share of the points: " + ", ".join(f"{item.exercise} {share:.0f} %" for item, share in shares)
-    numbers = [
+    numbers: list[list[Cell]] = [
         [item.exercise, item.students, decimals(item.max), decimals(item.mean), percent(share, 100),
          decimals(item.median), percent(item.full, item.students), decimals(item.discrimination)]
         for item, share in shares

@@ -65,13 +65,15 @@ class Room:
             os.close(told)
 
     def _set_up(self, told: int) -> int:
+        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
+        assert stdin is not None and stdout is not None and stderr is not None  # all three are pipes
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(b"\n")
-            self._process.stdin.flush()
-        ready = select.select([self._process.stdout], [], [], SECONDS)[0]
-        if not ready or not self._process.stdout.readline():  # `cat` answers once the room is finished
+            stdin.write(b"\n")
+            stdin.flush()
+        ready = select.select([stdout], [], [], SECONDS)[0]
+        if not ready or not stdout.readline():  # `cat` answers once the room is finished
             self._process.kill()
-            said = self._process.stderr.read().decode("utf-8", "replace").strip()
+            said = stderr.read().decode("utf-8", "replace").strip()
             advice = next((f"{text} ({said})" for sign, text in ADVICE.items() if sign in said), said)
             raise RoomError(advice or "bubblewrap did not start")
         return int(json.loads(os.read(told, 4096))["child-pid"])
@@ -94,7 +96,8 @@ class Room:
             self._ended = -1
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+                if pipe is not None:
+                    pipe.close()
 
 
 def _command(visible: list[str], mask: list[str], limits: Limits, tell: int) -> list[str]:

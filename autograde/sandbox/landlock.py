@@ -67,6 +67,7 @@ def restrict(read: Iterable[str], write: Iterable[str] = (), devices: Iterable[s
         for paths, rights in ((read, READ), (write, known & ~NEVER), (devices, DEVICE)):
             for path in paths:
                 _allow(ruleset, path, rights)
+        assert _libc is not None  # there is Landlock, so this is Linux
         if _libc.prctl(NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))):
             raise _error("give up new privileges")
         _call(RESTRICT_SELF, "restrict this process with Landlock", ruleset, 0)
@@ -91,6 +92,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 def _call(number: int, purpose: str, *arguments: object) -> int:
     """A system call. Plain numbers become longs, because it reads whole registers."""
     longs = (ctypes.c_long(one) if isinstance(one, int) else one for one in arguments)
+    assert _libc is not None  # there is Landlock, so this is Linux
     result = _libc.syscall(ctypes.c_long(number), *longs)
     if result < 0:
         raise _error(purpose)

@@ -6,6 +6,7 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/sbin")
@@ -48,7 +49,7 @@ def is_exposed(path: Path) -> bool:
     return _inside(os.path.realpath(path), [*map(os.path.realpath, SYSTEM), *prefixes()])
 
 
-def _inside(path: str, folders: object) -> bool:
+def _inside(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
 
 

@@ -42,8 +42,8 @@ class RemoteSubject(Subject):
             raise connection.fail("protocol", PROTOCOL)
 
     def _send(self, request: dict) -> dict:
-        message = {"do": "ask", "request": request, "seconds": self._budget.left()}
-        reply = self._connection.exchange(message, message["seconds"], self.answer)
+        seconds = self._budget.left()
+        reply = self._connection.exchange({"do": "ask", "request": request, "seconds": seconds}, seconds, self.answer)
         printed = reply.pop("printed", None)
         if type(printed) is not int or printed < 0 or len(reply) != 1:
             raise self._connection.fail("protocol", PROTOCOL)

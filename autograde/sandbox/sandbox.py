@@ -6,6 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autograde.sandbox import landlock, seccomp
 from autograde.sandbox.bubblewrap import Room
@@ -52,7 +53,7 @@ class Sandbox:
         self._spawner, self._tier = spawner, tier
         self._room: Room | None = None
         self._scratch: Scratch | None = None
-        self._connection: Connection | None = None
+        self._opened: Connection | None = None
         try:
             self._start(view)
         except BaseException:
@@ -64,6 +65,11 @@ class Sandbox:
 
     def __exit__(self, *args: object) -> None:
         self.close()
+
+    @property
+    def _connection(self) -> Connection:
+        assert self._opened is not None  # a sandbox that could not start is not handed out
+        return self._opened
 
     @property
     def lost(self) -> WorkStopped | None:
@@ -104,8 +110,8 @@ class Sandbox:
 
     def close(self) -> None:
         """Kill everything inside and remove what it wrote."""
-        if self._connection is not None and self._connection.lost is None:
-            self._connection.close()
+        if self._opened is not None and self._opened.lost is None:
+            self._opened.close()
         if self._room is not None:
             self._room.close()
         self._spawner.end_workers()
@@ -124,7 +130,7 @@ class Sandbox:
         printed, print_to = os.pipe()
         namespaces: dict[str, int] = {}
         try:
-            request = {"limits": self.limits.kept_by_the_kernel(), "files": self.limits.files}
+            request: dict[str, Any] = {"limits": self.limits.kept_by_the_kernel(), "files": self.limits.files}
             request |= {"uid": None, "landlock": None, "home": "/tmp"}
             request["seccomp"] = {} if self._tier in (BUBBLEWRAP, LANDLOCK) else None
             if request["seccomp"] is not None and not seccomp.available():
@@ -143,11 +149,12 @@ class Sandbox:
                     os.chown(self._scratch.path, request["uid"], request["uid"])
             if self._tier == LANDLOCK:
                 _insist_on_landlock()
+                assert self._scratch is not None  # there is no room
                 request["landlock"] = {"read": readable(view), "write": [self._scratch.path], "devices": DEVICES}
                 request["seccomp"] |= {"own_signals_only": landlock.abi() < 6, "shared_user": True}
             request["namespaces"] = list(namespaces)
             memory = Memory(roots, self.limits, self._scratch.path if self._scratch else "")
-            self._connection = Connection(ours, printed, self.limits, memory.too_much)
+            self._opened = Connection(ours, printed, self.limits, memory.too_much)
             self._spawner.fork(request, [theirs.fileno(), print_to, *namespaces.values()])
         finally:
             theirs.close()

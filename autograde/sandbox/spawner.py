@@ -38,7 +38,7 @@ class Spawner:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", START, str(view), json.dumps(packages()), *PRELOAD, *preload],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 cwd="/",
@@ -49,6 +49,7 @@ class Spawner:
             first = self._answer()
         except SpawnError:
             self._process.kill()
+            assert self._process.stderr is not None  # a pipe
             said = self._process.stderr.read().decode("utf-8", "replace").strip()
             self.close()
             raise SpawnError(f"the template did not start: {said[-500:] or 'no reason given'}") from None
@@ -82,7 +83,8 @@ class Spawner:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stderr.close()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
         self._home.close()
 
     def _answer(self) -> dict:

@@ -27,3 +27,7 @@ def passed(exercise_id: str) -> bool:
 def mine_or(exercise_id: str, fallback: Any) -> Any:
     """Experiments run on kvlib's own code while a notebook is graded."""
     return fallback
+
+
+def reset(exercise_id: str) -> None:
+    """Templates are for learning."""

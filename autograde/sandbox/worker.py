@@ -95,8 +95,8 @@ class Worker:
                 result = self.shell.run_cell(message["source"], store_history=True)
         except TimeUp as up:
             return {"status": "time", "error": running_line(up.frame, up.outermost)}
-        except BaseException as error:  # IPython catches what cells raise; this is for what they do to IPython
-            return {"status": "error", "error": _short(error)}
+        except BaseException as other:  # IPython catches what cells raise; this is for what they do to IPython
+            return {"status": "error", "error": _short(other)}
         error = result.error_before_exec or result.error_in_exec
         if isinstance(error, TimeUp):
             return {"status": "time", "error": running_line(error.frame, error.outermost)}
@@ -117,6 +117,7 @@ class Worker:
 
     def ask(self, message: dict) -> dict:
         """Carry out one request of a stage."""
+        assert self.host is not None  # "open" comes first
         printed = Counter()
         prepare(message["request"]["tensors"])
         try:
@@ -143,7 +144,7 @@ def make_shell() -> Any:
 
     settings = Config()
     settings.HistoryManager.enabled = False  # no database, and no thread, which a fork would lose
-    shell = InteractiveShell.instance(config=settings, colors="nocolor")
+    shell: Any = InteractiveShell.instance(config=settings, colors="nocolor")  # its methods are replaced below
     shell.showtraceback = shell.showsyntaxerror = lambda *args, **kwargs: None
     shell.enable_gui = lambda gui=None: None
     shell.displayhook.write_output_prompt = lambda: None

@@ -43,6 +43,7 @@ class Variant:
     matrix_units: bool
 
     def plan(self) -> Plan:
+        """The sizes that it is built for."""
         H, Hkv, _ = SHAPE
         return plan(H, Hkv, self.head_dim, self.compute, self.matrix_units)
 
@@ -53,7 +54,7 @@ class Variant:
         (H, Hkv, block_size), built = SHAPE, self.plan()
         if self.kernel == "merge_splits":
             return {"D": self.head_dim, "DP": built.dim, "SP": MAX_SPLITS}
-        sizes = {"H": H, "HKV": Hkv, "D": self.head_dim, "GP": built.group, "DP": built.dim}
+        sizes: dict[str, Any] = {"H": H, "HKV": Hkv, "D": self.head_dim, "GP": built.group, "DP": built.dim}
         sizes |= {"BLOCK_SIZE": block_size, "TILE": built.tile, "FP8": self.fp8, "MERGE": self.merge}
         missing = ["k_scale", "v_scale"] * (self.fp8 == "none") + ["largest", "total"] * (not self.merge)
         return sizes | {"COMPUTE": getattr(tl, self.compute)} | dict.fromkeys(missing)
@@ -70,7 +71,13 @@ class Variant:
 
 
 def variants(capability: int, head_dims: tuple[int, ...]) -> Iterator[Variant]:
-    """All builds that a GPU of this capability (such as 90) can be asked for."""
+    """All builds that a GPU of this capability (such as 90) can be asked for.
+
+    head_dims: one for each model that is to be served.
+
+    >>> [one.compute for one in variants(75, (64,)) if one.kernel == "merge_splits"]  # a T4 has no bfloat16
+    ['float32', 'float16']
+    """
     pair = divmod(capability, 10)
     formats = ["float32", "float16"] + ["bfloat16"] * (pair >= BF16_FROM)
     modes = ["none", "bits"] + ["native"] * (pair >= NATIVE_FP8_FROM)
@@ -81,7 +88,10 @@ def variants(capability: int, head_dims: tuple[int, ...]) -> Iterator[Variant]:
 
 
 def build(variant: Variant, capability: int) -> tuple[int, bool]:
-    """Compile it. Returns the bytes of shared memory it takes, and whether it multiplies on the matrix units."""
+    """Compile it. Returns the bytes of shared memory it takes, and whether it multiplies on the matrix units.
+
+    capability: such as 90. Needs triton, and no GPU; raises whatever Triton's compiler does.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

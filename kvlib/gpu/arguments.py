@@ -19,7 +19,13 @@ def check_arguments(
 ) -> bool:
     """Whether the pools are FP8. Raises ValueError for shapes, formats and devices that do not go together.
 
+    q: (B, H, D). K, V: (num_blocks, block_size, Hkv, D). block_tables: (B, M). seq_lens: (B,). k_scale, v_scale:
+    (num_blocks, block_size, Hkv), or None.
     Looks at no number in a tensor: on a GPU that would wait for all work queued. `check_blocks` does.
+
+    >>> q, pool = torch.zeros(1, 2, 4), torch.zeros(3, 2, 1, 4)
+    >>> check_arguments(q, pool, pool, torch.tensor([[0, 2]]), torch.tensor([3]), None, None)
+    False
     """
     if q.ndim != 3 or K.ndim != 4:
         raise ValueError(f"q is (B, H, D) and a pool (num_blocks, block_size, Hkv, D), not {_size(q)} and {_size(K)}")
@@ -48,7 +54,7 @@ def check_arguments(
     for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
         if (scale is not None) != fp8:
             raise ValueError(f"{name} is given with FP8 pools and only with them; these are {K.dtype}")
-        if fp8 and (scale.shape != K.shape[:3] or scale.dtype != torch.float32):
+        if scale is not None and (scale.shape != K.shape[:3] or scale.dtype != torch.float32):
             raise ValueError(f"{name} is {tuple(K.shape[:3])} float32, not {_size(scale)} {scale.dtype}")
     devices = {str(t.device) for t in (q, K, V, block_tables, seq_lens, k_scale, v_scale) if t is not None}
     if len(devices) > 1:
@@ -57,7 +63,15 @@ def check_arguments(
 
 
 def check_blocks(block_tables: torch.Tensor, seq_lens: torch.Tensor, num_blocks: int, block_size: int) -> None:
-    """Raise ValueError where a sequence is longer than its table, or a table names no block of the pool."""
+    """Raise ValueError where a sequence is longer than its table, or a table names no block of the pool.
+
+    block_tables: (B, M), seq_lens: (B,). The pool has num_blocks blocks of block_size tokens. This reads numbers: on a
+    GPU it waits for all work queued.
+
+    >>> check_blocks(torch.tensor([[0, 2]]), torch.tensor([5]), num_blocks=3, block_size=2)
+    Traceback (most recent call last):
+    ValueError: sequence 0 has 5 tokens; its table has room for 0 to 4
+    """
     room = block_tables.shape[1] * block_size
     for b, (table, length) in enumerate(zip(block_tables.tolist(), seq_lens.tolist(), strict=True)):
         if not 0 <= length <= room:

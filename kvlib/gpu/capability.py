@@ -68,7 +68,14 @@ def detect() -> Machine:
 
 
 def choose(machine: Machine) -> Choice:
-    """The fastest way that this machine has, with the reason for each step down from it."""
+    """The fastest way that this machine has, with the reason for each step down from it.
+
+    >>> t4 = choose(Machine("Tesla T4", (7, 5), free_bytes=15 << 30))
+    >>> t4.device, t4.dtype, t4.fp8, t4.attention
+    ('cuda', 'float16', 'bits', 'triton')
+    >>> choose(Machine()).why
+    ('no GPU: attention runs on the CPU, in PyTorch; its times say nothing about a GPU',)
+    """
     fp8 = "bits" if machine.has_fp8_storage else "none"
     why = [] if machine.has_fp8_storage else ["this torch has no float8_e4m3fn: the FP8 cache is left out"]
     if machine.capability is None:

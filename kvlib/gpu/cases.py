@@ -9,6 +9,9 @@ import torch
 
 from kvlib.recompute_gqa import recompute_gqa
 
+Rows = torch.Tensor
+Arguments = tuple[Rows, Rows, Rows, Rows, Rows, Rows | None, Rows | None]
+
 
 @dataclass
 class Case:
@@ -22,13 +25,14 @@ class Case:
     k_scale: torch.Tensor | None = None  # (num_blocks, block_size, Hkv)
     v_scale: torch.Tensor | None = None
 
-    def arguments(self) -> tuple[torch.Tensor | None, ...]:
+    def arguments(self) -> Arguments:
+        """All of them in the order of `paged_decode`, in the shapes that stand above."""
         return self.q, self.K, self.V, self.block_tables, self.seq_lens, self.k_scale, self.v_scale
 
     def nbytes(self) -> int:
         """Bytes of keys, values and scales that one decode step must read."""
         slot = self.K[0, 0].nbytes + self.V[0, 0].nbytes
-        if self.k_scale is not None:
+        if self.k_scale is not None and self.v_scale is not None:
             slot += self.k_scale[0, 0].nbytes + self.v_scale[0, 0].nbytes
         return int(self.seq_lens.sum()) * slot
 
@@ -47,6 +51,12 @@ def make_case(
     """Sequences of these lengths in scattered blocks. dtype: of the queries, and of the pools unless fp8.
 
     An FP8 pool holds codes drawn evenly from all 254 numbers, so all of them are met, with a scale for each row.
+
+    num_heads H, num_kv_heads Hkv, head_dim D; the pools have two blocks more than the sequences need.
+
+    >>> case = make_case([3, 0], num_heads=2, num_kv_heads=1, head_dim=4, block_size=2)
+    >>> case.K.shape, case.nbytes()  # 3 tokens * K and V * 4 numbers * 4 bytes
+    (torch.Size([4, 2, 1, 4]), 96)
     """
     generator = torch.Generator(device).manual_seed(seed)
     needed = [-(-n // block_size) for n in lens]
@@ -75,11 +85,12 @@ def make_case(
             rows = torch.randn(shape, generator=generator, device=device, dtype=dtype)
             pools.append(rows.masked_fill_(~held[..., None, None], float("nan")))
     q = torch.randn((len(lens), num_heads, head_dim), generator=generator, device=device, dtype=dtype)
-    return Case(q, *pools, block_tables, torch.tensor(lens, dtype=torch.int32, device=device), *scales)
+    seq_lens = torch.tensor(lens, dtype=torch.int32, device=device)
+    return Case(q, pools[0], pools[1], block_tables, seq_lens, *scales)
 
 
 def expected(case: Case) -> np.ndarray:
-    """The right answer (B, H, D): float64 loops over each sequence's rows. Slow."""
+    """The right answer (B, H, D) to a case: float64 loops over each sequence's rows. Slow."""
     q = case.q.double().cpu().numpy()  # (B, H, D)
     out = np.zeros(q.shape)
     for b, length in enumerate(case.seq_lens.tolist()):
@@ -90,7 +101,7 @@ def expected(case: Case) -> np.ndarray:
 
 
 def dense(case: Case, b: int, length: int) -> list[np.ndarray]:
-    """Keys and values (S, Hkv, D) of one sequence in order, in float64, FP8 times its scales."""
+    """Keys and values (S, Hkv, D) of a case's sequence b, S = length, in order, in float64, FP8 times its scales."""
     block_size = case.K.shape[1]
     table = case.block_tables[b].tolist()
     places = [(table[p // block_size], p % block_size) for p in range(length)]
@@ -109,7 +120,7 @@ def dense(case: Case, b: int, length: int) -> list[np.ndarray]:
 def beyond_rounding(result: torch.Tensor, right: np.ndarray) -> float:
     """The largest error of a result, beside the half unit in the last place that its format cannot avoid.
 
-    A result that is no number has an infinite error.
+    result, right: of one shape. A result that is no number has an infinite error.
     """
     if not right.size:
         return 0.0

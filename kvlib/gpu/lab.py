@@ -64,7 +64,7 @@ def run(choice: Choice, free_bytes: int, quick: bool) -> list[Row]:
 
 
 def step_of(choice: Choice, case: Case) -> Callable[[], torch.Tensor]:
-    """One decode step over a case, the way that was chosen."""
+    """One decode step over a case, by the choice: called, it gives (B, H, D). It checks no block number."""
     if choice.attention == "triton":
         from kvlib.gpu.paged_decode import paged_decode
 
@@ -76,13 +76,18 @@ def step_of(choice: Choice, case: Case) -> Callable[[], torch.Tensor]:
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as text, with how many times smaller or faster FP8 is."""
+    """The rows as text, with how many times smaller or faster FP8 is.
+
+    >>> print(table([Row("memory", 1024, 4096.0, 2112.0, "bytes", "of the tensors")]))
+              context          16 bits             FP8  unit          ratio
+    memory       1024            4,096           2,112  bytes          1.94  of the tensors
+    """
     lines = [f"{'':8}  {'context':>7}  {'16 bits':>14}  {'FP8':>14}  {'unit':12}  {'ratio':>5}"]
     for row in rows:
-        both = [row.sixteen_bit, row.fp8]
+        wide, narrow = row.sixteen_bit, row.fp8
         digits = {"bytes": ",.0f", "microseconds": ",.1f"}.get(row.unit, ".2g")
-        figures = ["-" if x is None else format(x, digits) for x in both]
-        ratio = f"{both[0] / both[1]:.2f}" if row.part != "error" and all(both) else ""
+        figures = ["-" if x is None else format(x, digits) for x in (wide, narrow)]
+        ratio = f"{wide / narrow:.2f}" if row.part != "error" and wide and narrow else ""
         line = f"{row.part:8}  {row.context or '':>7}  {figures[0]:>14}  {figures[1]:>14}  {row.unit:12}  {ratio:>5}"
         lines.append(f"{line}  {row.note}".rstrip())
     return "\n".join(lines)
@@ -103,7 +108,8 @@ def _working(choice: Choice, shape: tuple[int, int, int]) -> tuple[Choice, Row]:
 
 def _errors(choice: Choice, shape: tuple[int, int, int]) -> Row:
     """Largest difference from float64 loops over the same stored numbers, on sequences of several lengths."""
-    errors, note = [], "largest difference from float64"
+    errors: list[float | None] = []
+    note = "largest difference from float64"
     for fp8 in (False, True):
         if fp8 and choice.fp8 == "none":
             errors.append(None)
@@ -112,17 +118,18 @@ def _errors(choice: Choice, shape: tuple[int, int, int]) -> Row:
         dtype = getattr(torch, choice.dtype)
         case = make_case([1, 0, 37, 130], *shape, BLOCK_SIZE, dtype, fp8, device=choice.device)
         result = step_of(choice, case)().double().cpu().numpy()
-        errors.append(float(abs(result - expected(case)).max()))
+        errors.append(error := float(abs(result - expected(case)).max()))
         allowed = tolerance(case, exact_products=choice.attention == "triton")
-        if not errors[-1] <= allowed:  # NaN is not
-            note = f"WRONG: {errors[-1]:.2g} is more than {allowed:.2g}; nothing is timed"
+        if not error <= allowed:  # NaN is not
+            note = f"WRONG: {error:.2g} is more than {allowed:.2g}; nothing is timed"
             break
-    return Row("error", 0, *(errors + [None])[:2], "", note)
+    return Row("error", 0, errors[0], errors[1] if len(errors) > 1 else None, "", note)
 
 
 def _measure(choice: Choice, shape: tuple[int, int, int], lens: list[int], right: bool) -> list[Row]:
     """Bytes and time of both caches, one after the other."""
-    held, times = [], []
+    held: list[int | None] = []
+    times: list[float | None] = []
     for fp8 in (False, True):
         if fp8 and choice.fp8 == "none":
             held.append(None)
@@ -133,10 +140,11 @@ def _measure(choice: Choice, shape: tuple[int, int, int], lens: list[int], right
         times.append(1e6 * median_seconds(step_of(choice, case), choice.device, repeats=20) if right else None)
         del case
     on_gpu = choice.device == "cuda"
-    rows = [Row("memory", lens[0], *held, "bytes", "as the GPU's allocator says" if on_gpu else "of the tensors")]
+    note = "as the GPU's allocator says" if on_gpu else "of the tensors"
+    rows = [Row("memory", lens[0], held[0], held[1], "bytes", note)]
     if right:
         note = "median, by the GPU's own events" if on_gpu else "median; the CPU's time, no GPU's"
-        rows.append(Row("time", lens[0], *times, "microseconds", note))
+        rows.append(Row("time", lens[0], times[0], times[1], "microseconds", note))
     return rows
 
 

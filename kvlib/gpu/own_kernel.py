@@ -110,14 +110,15 @@ def source_of(function: Callable) -> str:
         raise ValueError(f"no source of {name} can be found: write it as `def {written}(...)` in a cell or a file")
     lines = text.splitlines()
     for hint in sorted(_hints(node), key=lambda hint: (hint.lineno, hint.col_offset), reverse=True):
-        before, after = lines[hint.lineno - 1][: hint.col_offset], lines[hint.end_lineno - 1][hint.end_col_offset :]
+        end = hint.end_lineno or hint.lineno  # what was parsed has an end
+        before, after = lines[hint.lineno - 1][: hint.col_offset], lines[end - 1][hint.end_col_offset :]
         lines[hint.lineno - 1] = before.rstrip().removesuffix(":").removesuffix("->").rstrip() + after
     return "\n".join(lines[node.lineno - 1 : node.end_lineno]) + "\n"
 
 
 def _insist_on_call(node: ast.FunctionDef) -> None:
     """ValueError where the kernel around it cannot call it. Triton would say so in other words."""
-    wanted, args = re.search(r"OWN\((.*)\)", WRAPPER)[1].split(", "), node.args
+    wanted, args = re.findall(r"OWN\((.*)\)", WRAPPER)[0].split(", "), node.args
     taken = [one.arg for one in [*args.posonlyargs, *args.args]]
     least = len(taken) - len(args.defaults)
     if not least <= len(wanted) or (len(taken) < len(wanted) and args.vararg is None):
@@ -131,14 +132,14 @@ def _insist_on_call(node: ast.FunctionDef) -> None:
 def _hints(node: ast.FunctionDef) -> list[ast.expr]:
     """Type hints that Triton would look up: all but tl.constexpr."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    found = [one.annotation for one in arguments if one.annotation is not None] + [node.returns] * bool(node.returns)
-    return [hint for hint in found if "constexpr" not in ast.unparse(hint)]
+    found = [*(one.annotation for one in arguments), node.returns]
+    return [hint for hint in found if hint is not None and "constexpr" not in ast.unparse(hint)]
 
 
 def module_text(function: Callable) -> str:
-    """A file with the function and the kernel around it."""
+    """A file with the function and the kernel around it. ValueError without its source, and for other arguments."""
     source = source_of(function)
-    _insist_on_call(ast.parse(source).body[0])
+    _insist_on_call(ast.parse(source).body[0])  # type: ignore[arg-type]  # source_of gives a function and nothing else
     return HEADER + source + WRAPPER.replace("OWN", function.__name__)
 
 
@@ -146,6 +147,9 @@ def try_own(function: Callable, seconds: float = SECONDS) -> Attempts:
     """Run the function as a kernel, compare it with float64, and compile it for GPUs that need not be here.
 
     Prints as one line for each attempt. Raises nothing for what is wrong with the function.
+
+    >>> print(try_own(len))
+    source: FAILED: no source of len can be found: write it as `def len(...)` in a cell or a file
     """
     try:
         text = module_text(function)

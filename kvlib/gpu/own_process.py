@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def main(path: str, mode: str) -> int:
 
     if mode == "compile":
         writable_cache()
-        return max(_tell(f"compiles for {GPUS[gpu]}", path, lambda gpu=gpu: build(load(path), gpu)) for gpu in GPUS)
+        return max(_tell(f"compiles for {GPUS[gpu]}", path, partial(_built, path, gpu)) for gpu in GPUS)
     from kvlib.gpu.capability import choose, detect
 
     choice = choose(detect())
@@ -56,8 +57,8 @@ def main(path: str, mode: str) -> int:
 def load(path: str) -> Any:
     """The file as a module."""
     spec = importlib.util.spec_from_file_location("own", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a .py file has a spec,
+    spec.loader.exec_module(module)  # type: ignore[union-attr]  # and its spec has a loader
     return module
 
 
@@ -101,9 +102,10 @@ def measure(module: Any) -> tuple[bool, str]:
     from kvlib.gpu.paged_decode import paged_decode
     from kvlib.gpu.timing import median_seconds
 
-    case, found = make_case([4096] * 4, *LARGE[1:], device="cuda"), []
+    case = make_case([4096] * 4, *LARGE[1:], device="cuda")
+    found: list[tuple[str, Callable[[], Any]]] = []
     for n in (1, 8):
-        found.append((f"yours in {n} part(s)", lambda n=n: launch(module, case, n)))
+        found.append((f"yours in {n} part(s)", partial(launch, module, case, n)))
     found.append(("kvlib's own", lambda: paged_decode(*case.arguments(), check=False)))
     times = [f"{name} {1e6 * median_seconds(step, 'cuda'):,.0f}" for name, step in found]
     return True, f"microseconds for 4 sequences of 4,096 tokens, float32: {', '.join(times)}"
@@ -130,6 +132,10 @@ def build(module: Any, capability: int) -> tuple[bool, str]:
     return shared <= SHARED[capability] << 10, says
 
 
+def _built(path: str, capability: int) -> tuple[bool, str]:
+    return build(load(path), capability)
+
+
 def _tell(what: str, path: str, work: Callable[[], tuple[bool, str]]) -> int:
     try:
         ok, says = work()
@@ -140,7 +146,11 @@ def _tell(what: str, path: str, work: Callable[[], tuple[bool, str]]) -> int:
 
 
 def told(error: BaseException, path: str) -> str:
-    """An error of the reader's function in one line, with the line of the function that it comes from."""
+    """An error of the reader's function in one line, with the line of the function that it comes from.
+
+    >>> told(TimeoutError("too slow"), "own.py")
+    'TimeoutError: too slow (is it called, and does it return (m, l, acc), as the text says?)'
+    """
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
@@ -155,7 +165,7 @@ def told(error: BaseException, path: str) -> str:
 
 def _place(error: BaseException, path: str) -> str:
     node, source = getattr(error, "node", None), getattr(error, "src", None)
-    if hasattr(node, "lineno") and source:  # the compiler counts from the function's own first line
+    if node is not None and hasattr(node, "lineno") and source:  # the compiler counts from the function's first line
         lines = source.split("\n")
         name = lines[0].removeprefix("def ").split("(")[0]
         return "" if name == "attend_parts" else f"{name}, line {node.lineno}: `{lines[node.lineno - 1].strip()}`"
@@ -164,7 +174,7 @@ def _place(error: BaseException, path: str) -> str:
         return ""
     text = linecache.getlines(path)
     first = next((n for n, line in enumerate(text, 1) if line.startswith(f"def {frames[-1].name}(")), 1)
-    number = frames[-1].lineno
+    number = frames[-1].lineno or first
     return f"{frames[-1].name}, line {number - first + 1}: `{text[number - 1].strip()}`"
 
 

@@ -39,6 +39,11 @@ def paged_decode(
     GPU that waits for all queued work. Unchecked, a token whose block number is wrong counts as not held.
 
     Raises ValueError for what does not go together, and where the kernel cannot run: `torch_decode` runs everywhere.
+
+    >>> q, pool = torch.zeros(1, 2, 4), torch.zeros(3, 2, 1, 4)
+    >>> paged_decode(q, pool, pool, torch.tensor([[0, 2]]), torch.tensor([3]), splits=99)
+    Traceback (most recent call last):
+    ValueError: splits is 1 to 64, not 99
     """
     is_fp8 = check_arguments(q, K, V, block_tables, seq_lens, k_scale, v_scale)
     for name, pool in (("K", K), ("V", V), ("k_scale", k_scale), ("v_scale", v_scale)):

@@ -31,6 +31,9 @@ def plan(num_heads: int, num_kv_heads: int, head_dim: int, compute: str, matrix_
 
     matrix_units: whether the GPU has some that Triton uses: from compute capability 8.0 on, not for float32. Without
     them, 16 rows for a few query heads would mostly be work for nothing.
+
+    >>> plan(num_heads=32, num_kv_heads=8, head_dim=80, compute="bfloat16", matrix_units=True)
+    Plan(group=16, dim=128, tile=64, compute='bfloat16', num_warps=4, num_stages=2)
     """
     group, dim = num_heads // num_kv_heads, padded(head_dim, MIN_DOT)
     if matrix_units and compute != "float32":
@@ -49,6 +52,9 @@ def choose_splits(max_tokens: int, programs: int, processors: int, tile: int) ->
 
     max_tokens: tokens that a block table has room for. programs: programs without splitting (B * Hkv). processors: of
     the GPU. A part keeps at least four tiles; below that, writing and merging it costs more than it gains.
+
+    >>> choose_splits(max_tokens=4096, programs=8, processors=132, tile=64), choose_splits(4096, 512, 132, 64)
+    (16, 1)
     """
     wanted = -(-2 * processors // max(programs, 1))
     return max(1, min(wanted, max_tokens // (4 * tile), MAX_SPLITS))

@@ -23,6 +23,11 @@ class Line:
     note: str = ""
 
     def text(self) -> str:
+        """The line as it is printed; what is None is left blank.
+
+        >>> Line("time", "a step", batch=8, context=1024, microseconds=12.5, gigabytes_per_second=900.0).text()
+        'time    a step                                        8     1024        12.5     900'
+        """
         share = None if self.of_copy is None else f"{self.of_copy:.0%}"
         rate = None if self.gigabytes_per_second is None else f"{self.gigabytes_per_second:,.0f}"
         took = None if self.microseconds is None else f"{self.microseconds:,.1f}"
@@ -35,7 +40,9 @@ class Report:
     """The table as it grows. Each piece is tried by itself; after `budget` seconds nothing more is begun."""
 
     def __init__(self, budget: float) -> None:
-        self.began, self.lines, self.budget = time.perf_counter(), [], budget
+        """budget: seconds from now on. Prints the table's head."""
+        self.began, self.budget = time.perf_counter(), budget
+        self.lines: list[Line] = []
         print(f"{'part':6}  {'what':40}  batch  context        µs    GB/s  of copy  note", flush=True)
 
     def add(self, line: Line, work: Callable[[Line], None]) -> Line:

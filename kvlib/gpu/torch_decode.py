@@ -24,7 +24,15 @@ def torch_decode(
     fp8: str | None = None,
     check: bool | None = None,
 ) -> torch.Tensor:
-    """The same as `kvlib.gpu.paged_decode.paged_decode`, argument by argument; splits and fp8 change nothing here."""
+    """The same as `kvlib.gpu.paged_decode.paged_decode`, with `check` too; splits and fp8 change nothing.
+
+    q (B, H, D), pools K, V (num_blocks, block_size, Hkv, D), k_scale, v_scale (num_blocks, block_size, Hkv),
+    block_tables (B, M), seq_lens (B,) -> (B, H, D). Raises ValueError for what does not go together.
+
+    >>> q, K, V = torch.ones(1, 2, 1), torch.zeros(2, 2, 1, 1), torch.tensor([7.0, 7.0, 2.0, 4.0]).view(2, 2, 1, 1)
+    >>> torch_decode(q, K, V, block_tables=torch.tensor([[1]]), seq_lens=torch.tensor([2])).flatten().tolist()
+    [3.0, 3.0]
+    """
     check_arguments(q, K, V, block_tables, seq_lens, k_scale, v_scale)
     if check or (check is None and q.device.type == "cpu"):
         check_blocks(block_tables, seq_lens, K.shape[0], K.shape[1])

@@ -10,7 +10,18 @@ from kvlib.sizing.parts import Architecture
 def assumptions(
     model: Architecture, gpu: Gpu, weights: Format, kv: Format, *, tp: int, context: int, utilisation: float
 ) -> tuple[str, ...]:
-    """One sentence each."""
+    """One sentence each.
+
+    tp: GPUs that share the model. context: tokens of each sequence. utilisation: the usable part of the memory, 0 to 1.
+
+    >>> from kvlib.sizing.architecture import architecture
+    >>> from kvlib.sizing.formats import find_format
+    >>> from kvlib.sizing.gpus import find_gpu
+    >>> from kvlib.sizing.models import load_config
+    >>> model, bf16 = architecture(load_config("llama-3-8b")), find_format("bf16")
+    >>> assumptions(model, find_gpu("T4"), bf16, bf16, tp=1, context=4096, utilisation=0.9)[-1]
+    'A T4 does not calculate in bf16: use fp16, which takes as many bytes.'
+    """
     kinds = {layer["kind"] for layer in model.layers}
     said = [
         f"Sizes and speeds of the {gpu.name}: {gpu.source}.",

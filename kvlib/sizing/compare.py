@@ -7,7 +7,11 @@ from kvlib.sizing.report import Row, assumption_lines, rows
 
 
 def ratio(first: float | None, second: float | None) -> str:
-    """How many times the first the second is, to three digits; empty where that means nothing."""
+    """How many times the first the second is, to three digits; empty where that means nothing.
+
+    >>> ratio(2, 5), ratio(0, 5), ratio(None, None)
+    ('2.5 x', '', '')
+    """
     if first is None or second is None or first <= 0 or second < 0:
         return ""
     return f"{second / first:.3g} x"
@@ -19,7 +23,8 @@ def as_table(first: Plan, second: Plan) -> str:
     in_columns = [(a, b) for a, b in pairs if not _once(a, b)]
     label = max(len(a.label) for a, _ in pairs)
     left, right = max(len(a.text) for a, _ in in_columns), max(len(b.text) for _, b in in_columns)
-    lines, section = [], None
+    lines: list[str] = []
+    section = None
     for a, b in pairs:
         if a.section != section:
             lines += [""] * bool(lines) + [a.section]

@@ -35,7 +35,14 @@ def read_config(config: Mapping[str, Any]) -> dict[str, int]:
 
 
 def attention_shape(config: Mapping[str, Any]) -> dict[str, int]:
-    """num_layers, num_heads, num_kv_heads and head_dim, from fields named as Llama names them. Errors as above."""
+    """num_layers, num_heads, num_kv_heads and head_dim, from fields named as Llama names them.
+
+    Raises ValueError as `read_config` does.
+
+    >>> known = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1, "hidden_size": 64}
+    >>> attention_shape(known)
+    {'num_layers': 2, 'num_heads': 4, 'num_kv_heads': 1, 'head_dim': 16}
+    """
     layers, heads = field(config, "num_hidden_layers"), field(config, "num_attention_heads")
     kv_heads = field(config, "num_key_value_heads", default=heads)
     if heads % kv_heads:
@@ -65,7 +72,7 @@ def field(config: Mapping[str, Any], name: str, default: int | None = None, at_l
 
 
 def divided(width: int, heads: int, heads_name: str, width_name: str) -> int:
-    """The head dim, where it must be worked out."""
+    """The head dim, width // heads, where it must be worked out. ValueError where heads do not divide the width."""
     if width % heads:
         raise ValueError(f"no head_dim is given, and {heads_name}, {heads}, does not divide {width_name}, {width}")
     return width // heads

@@ -34,7 +34,15 @@ def _windowed(config: Config, num_layers: int) -> list[bool]:
 
 
 def gpt2(config: Config) -> Architecture:
-    """Learned positions, LayerNorm, biases everywhere; input and output share one table."""
+    """Learned positions, LayerNorm, biases everywhere; input and output share one table.
+
+    >>> known = {"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 2, "n_positions": 3, "vocab_size": 5}
+    >>> model = gpt2(known)
+    >>> model.head, model.tables  # 5 tokens of width 2, and 3 positions of width 2
+    (10, 6)
+    >>> model.parameters - model.head - model.tables  # (2 + 1) * (6 + 2 + 8) + (8 + 1) * 2, and three norms of 4
+    78
+    """
     num_layers, heads, width = (field(config, name) for name in ("n_layer", "n_head", "n_embd"))
     hidden = field(config, "n_inner", default=4 * width)
     layer = linear(width, 3 * width, True) + linear(width, width, True)
@@ -45,7 +53,7 @@ def gpt2(config: Config) -> Architecture:
 
 
 def opt(config: Config) -> Architecture:
-    """As gpt2, with two more positions than it can use."""
+    """As gpt2, with two more positions than it can use. ValueError where embeddings have a width of their own."""
     shape, width = attention_shape(config), field(config, "hidden_size")
     if field(config, "word_embed_proj_dim", default=width) != width:
         raise ValueError("an opt whose word_embed_proj_dim differs from its hidden_size is not supported")

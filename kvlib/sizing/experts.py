@@ -11,7 +11,15 @@ STATE_ELEMENT = 2  # bytes: recurrent states in 16 bit, as the weights
 
 
 def mixtral(config: Config) -> Architecture:
-    """Mistral's layers, with experts for an MLP."""
+    """Mistral's layers, with experts for an MLP. ValueError where a token visits more experts than there are.
+
+    >>> from kvlib.sizing.models import load_config
+    >>> model = mixtral(load_config("mixtral-8x7b"))
+    >>> model.num_experts, model.visited
+    (8, 2)
+    >>> f"{model.parameters / 1e9:.1f} billion parameters, {model.active_parameters / 1e9:.1f} multiplied"
+    '46.7 billion parameters, 12.7 multiplied'
+    """
     width, num_layers = field(config, "hidden_size"), field(config, "num_hidden_layers")
     num_experts, visited = field(config, "num_local_experts"), field(config, "num_experts_per_tok")
     routed = num_layers * num_experts * gated_mlp(width, field(config, "intermediate_size"))
@@ -35,7 +43,10 @@ def gpt_oss(config: Config) -> Architecture:
 
 
 def deepseek(config: Config) -> Architecture:
-    """deepseek_v2, deepseek_v3: one latent and one rotary key for each token, whatever the heads."""
+    """deepseek_v2, deepseek_v3: one latent and one rotary key for each token, whatever the heads.
+
+    Source of the latent: DeepSeek-AI 2024 (DeepSeek-V2). ValueError for a `moe_layer_freq` that is not 1.
+    """
     num_layers, width = field(config, "num_hidden_layers"), field(config, "hidden_size")
     heads = field(config, "num_attention_heads")
     latent, rope, nope, value = (

@@ -10,7 +10,11 @@ FOLDER = files("kvlib") / "data" / "models"
 
 
 def names() -> list[str]:
-    """Names of all shipped models, sorted."""
+    """Names of all shipped models, sorted.
+
+    >>> names()[:2]
+    ['deepseek-67b', 'deepseek-v2']
+    """
     return sorted(entry.name.removesuffix(".json") for entry in FOLDER.iterdir() if entry.name.endswith(".json"))
 
 

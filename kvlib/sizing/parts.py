@@ -41,7 +41,11 @@ class Architecture:
 
 
 def linear(inputs: int, outputs: int, bias: bool = False) -> int:
-    """Parameters of one matrix."""
+    """Parameters of one matrix.
+
+    >>> linear(2, 3), linear(2, 3, bias=True)
+    (6, 9)
+    """
     return inputs * outputs + (outputs if bias else 0)
 
 
@@ -54,12 +58,19 @@ def attention(config: Config, qkv_bias: bool = False, out_bias: bool = False) ->
 
 
 def gated_mlp(width: int, hidden: int) -> int:
-    """Gate, up and down, without biases."""
+    """Parameters of gate, up and down, without biases.
+
+    >>> gated_mlp(2, 3)
+    18
+    """
     return 3 * width * hidden
 
 
 def window_of(config: Config, windowed: list[bool]) -> tuple[Layer, ...]:
-    """Layers with their caches. `windowed` is the family's rule; a list `layer_types` in the config beats it."""
+    """Layers with their caches. `windowed` is the family's rule; a list `layer_types` in the config beats it.
+
+    Raises ValueError for a `layer_types` that is no list, has unknown names, or is not as long as there are layers.
+    """
     shape = attention_shape(config)
     heads = {"num_kv_heads": shape["num_kv_heads"], "head_dim": shape["head_dim"]}
     types = config.get("layer_types")

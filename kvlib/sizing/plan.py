@@ -86,6 +86,13 @@ def make_plan(
     utilisation: the part of each GPU's memory that may be used. reserve_bytes: kept free of that on each GPU.
     block_size: the tokens of a block of cache; a sequence takes whole blocks. The group sizes are those of int8 and
     int4. ValueError names an unknown model type, GPU or format, and a number that makes no sense.
+
+    >>> from kvlib.sizing.models import load_config
+    >>> plan = make_plan(load_config("llama-3-8b"), "H100", context=8192)
+    >>> plan.kv_bytes_per_token, plan.sequence_bytes_per_rank == 8192 * plan.kv_bytes_per_token
+    (131072, True)
+    >>> plan.sequences_that_fit, plan.binds
+    (52, 'memory bandwidth')
     """
     model, gpu = architecture(config), gpu if isinstance(gpu, Gpu) else find_gpu(gpu)
     w, kv = find_format(weights_dtype, weights_group), find_format(kv_dtype, kv_group)
@@ -138,7 +145,7 @@ def make_plan(
         sequence_bytes_per_rank=sequence,
         budget_per_rank=budget,
         sequences_that_fit=fit,
-        step_bytes_per_rank=moved,
+        step_bytes_per_rank=int(moved),
         step_flops_per_rank=flops,
         intensity=intensity,
         ridge=ridge,

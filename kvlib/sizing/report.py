@@ -67,7 +67,8 @@ def as_text(plan: Plan) -> str:
     """The report, aligned, with its assumptions. Decimal and binary units are both given, and labelled."""
     shown = rows(plan)
     width = max(len(row.label) for row in shown)
-    lines, section = [], None
+    lines: list[str] = []
+    section = None
     for row in shown:
         if row.section != section:
             lines += [""] * bool(lines) + [row.section]
@@ -91,7 +92,11 @@ def as_json(*plans: Plan) -> str:
 
 
 def size(num_bytes: int) -> str:
-    """A size in decimal and binary units; below 0 where there is too little."""
+    """A size in decimal and binary units; below 0 where there is too little.
+
+    >>> size(131_072), size(-192)
+    ('131.07 KB (128.00 KiB)', 'minus 192 B')
+    """
     return show(num_bytes) if num_bytes >= 0 else f"minus {show(-num_bytes)}"
 
 

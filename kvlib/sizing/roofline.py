@@ -1,4 +1,7 @@
-"""Bounds of time: what one decode step must read, and whether memory or arithmetic is the limit."""
+"""Bounds of time: what one decode step must read, and whether memory or arithmetic is the limit.
+
+Source: Williams, Waterman and Patterson 2009 (Roofline).
+"""
 
 from __future__ import annotations
 

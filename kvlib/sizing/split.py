@@ -13,6 +13,11 @@ def share(model: Architecture, tp: int) -> list[Layer]:
     """The layers as one of `tp` GPUs keeps them: its part of the KV heads and of the states.
 
     A latent has no heads to share out, so each GPU keeps all of it. ValueError when the heads do not divide.
+
+    >>> from kvlib.sizing.architecture import architecture
+    >>> from kvlib.sizing.models import load_config
+    >>> share(architecture(load_config("llama-3-8b")), tp=4)[0]
+    {'kind': 'full', 'num_kv_heads': 2, 'head_dim': 128}
     """
     if model.num_heads % tp:
         raise ValueError(f"{tp} GPUs do not divide the {model.num_heads} query heads of this model")

@@ -44,6 +44,7 @@ def test_a_build_writes_the_notebooks_and_the_listed_files_and_nothing_else(pris
 def test_solutions_keep_outputs_and_plots_and_no_timing(pristine):
     notebook = read_notebook(pristine, pristine.lessons[0], pristine.solution(pristine.lessons[0]))
     shown = list(outputs(notebook).values())
+    assert shown.pop(0) == []  # the set-up cell tells of the machine that built
     assert [output.text for output in shown[0]] == ["1 a,b\n"]  # one stream, and the file beside the notebook
     assert outputs(notebook)["check-1-2"][-1].data["text/plain"] == "3.0"
     assert any("image/png" in output.get("data", {}) for output in shown[5])

@@ -112,6 +112,37 @@ SABOTAGE = {
         "solutions/03-new.py belongs to no lesson",
     ),
     "a stray lesson": ("files", lambda b: b.write("lessons/03-new/x", ""), "", "lessons/03-new belongs to no lesson"),
+    # structure
+    "no title": (
+        "structure",
+        lambda b: b.notebook("release", 1, lambda n: n["cells"].pop(0)),
+        "01-double",
+        "the first cell is the title",
+    ),
+    "two titles": (
+        "structure",
+        lambda b: b.notebook("release", 1, lambda n: n["cells"][1].update(source="# Again")),
+        "01-double",
+        "the lesson has one title, as its first heading: 'Again'",
+    ),
+    "a skipped level": (
+        "structure",
+        lambda b: b.notebook("release", 1, lambda n: n["cells"][1].update(source="### Deep")),
+        "01-double",
+        "'Deep' skips from level 1 to 3",
+    ),
+    "an image for the eye only": (
+        "structure",
+        lambda b: b.notebook("release", 2, lambda n: n["cells"][1].update(source="![](https://a.example/b.png)")),
+        "02-add-up",
+        "an image without a description",
+    ),
+    "a dead link": (
+        "structure",
+        lambda b: b.notebook("release", 2, lambda n: n["cells"][1].update(source="[there](../03-none/x.ipynb#part)")),
+        "02-add-up",
+        "a link to ../03-none/x.ipynb",
+    ),
     # exercises
     "an unknown exercise": (
         "exercises",

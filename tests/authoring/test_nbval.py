@@ -8,7 +8,7 @@ def test_stored_outputs_match_a_fresh_run_and_tagged_ones_need_not(course, nbval
     edit(path, "print(id(plt))", "print(id(plt) + 1)")  # the cell is tagged nbval-ignore-output
     result = nbval(course, course.lessons[0])
     assert result.returncode == 0, result.stdout
-    assert "9 passed" in result.stdout
+    assert "10 passed" in result.stdout
 
 
 def test_a_changed_number_and_a_changed_verdict_fail(course, nbval, edit):
@@ -17,6 +17,6 @@ def test_a_changed_number_and_a_changed_verdict_fail(course, nbval, edit):
     edit(path, "1.2: right", "1.2: wrong")
     result = nbval(course, course.lessons[0])
     assert result.returncode == 1
-    assert "2 failed, 7 passed" in result.stdout
+    assert "2 failed, 8 passed" in result.stdout
     assert "1023" in result.stdout
     assert "1.2: wrong" in result.stdout

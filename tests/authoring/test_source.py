@@ -69,14 +69,17 @@ def test_hints_are_folded_with_blank_lines_around_their_markdown(course):
 def test_tags_pass_through_and_the_builds_own_keys_do_not(course):
     found = [cell.metadata for cell in compose(course, course.lessons[0]).cells]
     assert [metadata.tags for metadata in found if "tags" in metadata] == [
+        ["nbval-ignore-output"],  # the set-up cell's
         ["nbval-ignore-output"],
         ["raises-exception"],
     ]
-    assert {key for metadata in found for key in metadata} == {"nbgrader", "tags"}
+    assert {key for metadata in found for key in metadata} == {"jupyter", "nbgrader", "tags"}
 
 
 def test_cell_ids_are_grade_ids_or_hashes_and_repeats_are_numbered(course):
-    ids = [cell.id for cell in compose(course, course.lessons[1]).cells]
+    title, *header, first, second = (cell.id for cell in compose(course, course.lessons[1]).cells[:5])
+    assert header == ["badges", "set-up"]
+    ids = [title, first, second, *(cell.id for cell in compose(course, course.lessons[1]).cells[5:])]
     assert len(set(ids)) == len(ids)
     assert ids[2] == f"{ids[1]}-2"  # the same text twice
     assert [name for name in ids if not re.fullmatch(r"c-[0-9a-f]{10}(-2)?", name)] == ["exercise-2-1", "check-2-1"]
@@ -99,7 +102,7 @@ def test_the_notebook_says_nothing_that_differs_between_machines(course):
 
 
 def test_magics_are_uncommented(course):
-    assert "\n%matplotlib inline\n" in compose(course, course.lessons[0]).cells[1].source
+    assert "\n%matplotlib inline\n" in compose(course, course.lessons[0]).cells[3].source
 
 
 REFUSED = [

@@ -95,7 +95,7 @@ def test_positions_are_drawn(double) -> None:
     assert "expected 1, got 2   steps 1-3: ok X ok" in verdict_text(verdict)
     html = verdict_html(verdict)
     assert re.findall(r'title="(step \d: \w+)"', html) == ["step 1: right", "step 2: wrong", "step 3: right"]
-    assert 'role="img" aria-label="steps, right or wrong"' in html
+    assert 'role="img" aria-label="step 1: right; step 2: wrong; step 3: right"' in html
 
 
 def test_a_long_story_is_cut_to_eight_lines(double) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib import counts
 from kvlib.counters import Projection
 from kvlib.counts import count_positions, count_rows, moved_per_multiplication, multiplications
 
@@ -57,11 +54,6 @@ def test_counts_are_plain_ints():
     got = count_positions(np.int32(70_000), np.int32(70_000))
     assert got == (70_000 * 70_000 + 70_000 * 69_999 // 2, 139_999)
     assert [type(count) for count in got] == [int, int]
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(counts).failed == 0
-    assert doctest.testmod(counts).attempted == 3
 
 
 def test_a_projection_multiplies_and_counts(rng):

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import numpy as np
 import pytest
 
-import kvlib.tiles
 from kvlib.attend_tiles import attend_tiles
 from kvlib.tiles import Tile, numbers, pointer_to, read_through, tile, tl
-
-
-def test_the_example_in_the_text():
-    assert doctest.testmod(kvlib.tiles) == (0, 3)
 
 
 def some(*shape, seed=0):

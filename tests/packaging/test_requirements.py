@@ -18,7 +18,12 @@ from packaging.version import Version
 yaml = pytest.importorskip("yaml", reason="pyyaml is in the extra [test]")
 
 EXTRAS = {"course", "grading", "cluster", "postgres", "test", "docs", "torch", "model", "gpu"}
-IN_ENVIRONMENT = ("course", "grading", "test", "docs")  # the extras that environment.yml installs, beside the core and torch
+IN_ENVIRONMENT = (
+    "course",
+    "grading",
+    "test",
+    "docs",
+)  # the extras that environment.yml installs, beside the core and torch
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.]+)")
 
 

@@ -8,9 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-GRADES = "student,lesson,7.1,late_penalty,total,max,note\nann,07-tiny,4,0,4,6,\neve\u202e,07-tiny,1,0,1,6,\n"
-CANVAS = "Student,ID,SIS Login ID,Section,07-tiny (9)\n    Points Possible,,,,6\nAnn,1,ann,A,\n"
-
 Report = Callable[..., int]
 
 
@@ -54,26 +51,3 @@ def test_without_results_there_is_nothing_to_do(classroom: Path, report: Report,
     assert report() == 2
     assert "there is no folder" in capsys.readouterr().err
     assert not (classroom / "report").exists()
-
-
-def test_canvas_by_command(classroom: Path, report: Report, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (classroom / "results").rmdir()  # grades alone are enough for an export
-    (classroom / "grades.csv").write_text(GRADES, encoding="utf-8")
-    (tmp_path / "export.csv").write_text(CANVAS)
-    assert report("--lms", "canvas") == 2
-    assert "needs --canvas-template" in capsys.readouterr().err
-    assert report("--lms", "canvas", "--canvas-template", str(tmp_path / "export.csv")) == 0
-    said = capsys.readouterr().out
-    assert "not done  eve?: no row has this login or id" in said
-    assert (classroom / "report" / "canvas.csv").read_text().splitlines()[2] == "Ann,1,ann,A,4"
-
-
-def test_moodle_by_command(classroom: Path, report: Report, capsys: pytest.CaptureFixture) -> None:
-    assert report("--lms", "moodle", "--moodle-id", "username") == 2
-    assert "grade the class first" in capsys.readouterr().err
-    (classroom / "grades.csv").write_text(GRADES, encoding="utf-8")
-    assert report("--lms", "moodle", "--moodle-id", "username", "--column", "07-tiny=Tiny one") == 0
-    lines = (classroom / "report" / "moodle.csv").read_text(encoding="utf-8").splitlines()
-    assert lines == ["Username,Tiny one", "ann,4", "eve\u202e,1"]
-    with pytest.raises(SystemExit):
-        report("--column", "07-tiny")

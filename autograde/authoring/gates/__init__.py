@@ -17,6 +17,7 @@ from autograde.authoring.gates.pairing import pairing
 from autograde.authoring.gates.points import points
 from autograde.authoring.gates.runs import solved, unsolved
 from autograde.authoring.gates.size import size
+from autograde.authoring.gates.structure import structure
 from autograde.authoring.gates.sync import sync
 
 Gate = Callable[[Course], list[Problem]]
@@ -27,6 +28,7 @@ GATES: dict[str, Gate] = {
     "size": size,
     "imports": imports,
     "pairing": pairing,
+    "structure": structure,
     "sync": sync,
     "points": points,
     "ids": ids,

@@ -16,7 +16,7 @@ def exercises(course: Course) -> list[Problem]:
 
 
 def _of_lesson(course: Course, lesson: Lesson) -> Iterator[Problem]:
-    parts = [part for part in read_source(course, lesson).parts if part.kind]
+    parts = [part for part in read_source(course, lesson).parts if part.kind in KINDS]
     for part in parts:
         if part.exercise not in course.exercises:
             yield Problem(lesson.slug, part.where, f"exercise {part.exercise} is not in the registry")

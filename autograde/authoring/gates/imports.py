@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator
 
 from autograde.authoring.course import Course, Problem
 from autograde.authoring.gates.each import each_lesson
+from autograde.authoring.imported import imported
 from autograde.authoring.source import read_source
 from autograde.lessons import Lesson
 
@@ -48,16 +48,3 @@ def _objection(module: str, lesson: Lesson, introduced: set[str]) -> str:
         return ""
     later = f" before lesson {PACKAGES[package]}" if package in PACKAGES else ""
     return f"imports {package}, which lessons do not use{later}"
-
-
-def imported(source: str) -> Iterator[str]:
-    """The modules that a code cell imports; `from kvlib import toy` counts as kvlib.toy. Magics are let be."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    for node in ast.walk(ast.parse(TransformerManager().transform_cell(source))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module in ("kvlib", "autograde"):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or "."

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from autograde.authoring.course import Course, Problem
 from autograde.authoring.gates.each import each_lesson
 from autograde.authoring.notebook import BEGIN, END, compose, describe, read_notebook
+from autograde.authoring.source import WRITTEN
 from autograde.lessons import Lesson
 
 MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
@@ -20,7 +21,10 @@ def leaks(course: Course) -> list[Problem]:
 
 
 def _of_lesson(course: Course, lesson: Lesson) -> Iterator[Problem]:
-    answers = answer_lines(cell.source for cell in compose(course, lesson).cells)
+    composed = compose(course, lesson).cells
+    answers = answer_lines(cell.source for cell in composed)
+    written = [cell.source for cell in composed if cell.id.startswith(f"{WRITTEN}-")]
+    answers |= {line.strip() for text in written for line in text.splitlines() if line.strip()}
     path = course.release(lesson)
     for cell in read_notebook(course, lesson, path).cells:
         for text in _of_text(cell.source, answers):
@@ -43,7 +47,8 @@ def _of_text(text: str, answers: set[str]) -> Iterator[str]:
 
 def answer_lines(sources: Iterable[str]) -> set[str]:
     """The lines that stand only between solution markers, stripped, without those that give nothing away."""
-    inside, outside = set(), set()
+    inside: set[str] = set()
+    outside: set[str] = set()
     for source in sources:
         lines = outside
         for line in source.splitlines():

@@ -21,7 +21,7 @@ def _of_lesson(course: Course, lesson: Lesson) -> Iterator[Problem]:
         name, total = course.relative(path), 0
         for cell in read_notebook(course, lesson, path).cells:
             graded = cell.metadata.get("nbgrader", {})
-            if not graded.get("grade"):
+            if not graded.get("grade") or graded.get("solution"):  # a written question has points of its own
                 continue
             total += graded["points"]
             if graded["points"] != due.get(graded["grade_id"]):

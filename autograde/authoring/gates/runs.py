@@ -53,7 +53,7 @@ def _run(course: Course, lesson: Lesson, path: Path) -> NotebookNode:
 
 
 def _checks(notebook: NotebookNode) -> list[NotebookNode]:
-    return [cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    return [c for c in notebook.cells if c.cell_type == "code" and c.metadata.get("nbgrader", {}).get("grade")]
 
 
 def _complaints(lesson: Lesson, notebook: NotebookNode) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from autograde.authoring.course import Course, Problem
 from autograde.authoring.gates.each import each_lesson
-from autograde.authoring.source import Source, read_source
+from autograde.authoring.source import WRITTEN, Source, read_source
 from autograde.lessons import Lesson
 
 NOT_PROSE = re.compile(r"```.*?```|<[^>]+>|\]\([^)]*\)", re.DOTALL)  # code, HTML tags, the addresses of links
@@ -29,7 +29,8 @@ def _of_lesson(course: Course, lesson: Lesson) -> Iterator[Problem]:
 
 def words(source: Source) -> int:
     """The words that the author wrote in Markdown cells."""
-    prose = "\n".join(NOT_PROSE.sub(" ", part.text) for part in source.parts if part.cell_type == "markdown")
+    parts = [part for part in source.parts if part.cell_type == "markdown" and part.kind != WRITTEN]
+    prose = "\n".join(NOT_PROSE.sub(" ", part.text) for part in parts)
     return sum(1 for word in prose.split() if re.search(r"\w", word))
 
 

@@ -85,7 +85,8 @@ class Run:
 
     def grow(self, adapter: str, *parts: list[int]) -> Iterable[Finding]:
         """A conversation in one list, to which its caller adds what comes next."""
-        subject, prompt = self.subject, []
+        subject = self.subject
+        prompt: list[int] = []
         given = subject.call(subject.put(np.zeros(0, dtype=np.int64)), "tolist", keep=True)
         for part in parts:
             subject.call(given, "extend", part)
@@ -98,7 +99,7 @@ class Run:
     def judge(self, answer: Answer, seen: tuple) -> Iterable[Finding]:
         """Whether the logits are right, and no more was computed than had to be."""
         fact = "the logits are those of this adapter's weights of today, for all tokens"
-        about = {"key": "logits", "fact": fact, "columns": "logit"}
+        about: dict[str, Any] = {"key": "logits", "fact": fact, "columns": "logit"}
         finding = agrees(self.subject, answer.got, answer.right, **about)
         if not finding.ok:  # worked out only where they are needed: there are many names
             named, n = answer.others.items(), len(answer.prompt)

@@ -9,7 +9,7 @@ import numpy as np
 from autograde.exercise import Exercise, stage
 from autograde.exercises.block_tables.candidates import MISTAKES, VARIANTS
 from autograde.exercises.block_tables.lender import Lender
-from autograde.exercises.block_tables.run import Run
+from autograde.exercises.block_tables.run import Name, Run
 from autograde.finding import Finding
 from autograde.subject import Subject
 from kvlib.block_tables import BlockTables
@@ -33,6 +33,7 @@ def full_blocks(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]
 
 @stage("several sequences", why="Sequences grow side by side, so their blocks lie between each other's.")
 def several_sequences(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
+    seq: Name
     run = Run(subject, Lender(rng, 31), 4)
     for seq, n in (("A", 5), ("B", 3), ("A", 4), ("C", 9), ("B", 6), ("A", 1), ("C", 1), ("B", 1), ("A", 3)):
         yield from run.append(seq, n)
@@ -41,8 +42,9 @@ def several_sequences(subject: Subject, rng: np.random.Generator) -> Iterable[Fi
         yield from names.append(seq, n, look=False)
     yield from names.all_as_they_were("all of them were appended to")
     alike = Run(subject, Lender(rng, 31), 3)
-    pairs = ("a", " a", 97, -1, -2, 1, 7, 2**32 + 7, "request 1", "request 10", "request 1 ", 2**53, 2**53 + 1)
-    for i, seq in enumerate(pairs):
+    alike_names: list[Name]
+    alike_names = ["a", " a", 97, -1, -2, 1, 7, 2**32 + 7, "request 1", "request 10", "request 1 ", 2**53, 2**53 + 1]
+    for i, seq in enumerate(alike_names):
         yield from alike.append(seq, 1 + i % 5, look=False)
     yield from alike.all_as_they_were("all of them were appended to")
 
@@ -107,8 +109,8 @@ def large_and_many(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
         yield from large.append(seq, n)
     yield large.still(first, "after three more calls")
     many = Run(subject, Lender(rng, 41), 2)
-    for seq in range(19):
-        yield from many.append(seq, 1 + seq % 3, look=False)
+    for number in range(19):
+        yield from many.append(number, 1 + number % 3, look=False)
     yield from many.all_as_they_were("19 sequences were appended to")
 
 

@@ -86,7 +86,8 @@ class Run:
         """Whether a table is what it was and then new blocks, as many as are needed, that nobody else has."""
         table, old, wanted = whole_numbers(got), self.tables.get(seq, []), self.blocks_for(self.lengths[seq])
         others = {block: other for other, blocks in self.tables.items() if other != seq for block in blocks}
-        twice = next((block for block in table or () if block in others or table.count(block) > 1), None)
+        got_blocks = table or []
+        twice = next((block for block in got_blocks if block in others or got_blocks.count(block) > 1), None)
         if table is None:
             fact = "table() returns the blocks of a sequence"
         elif len(table) != wanted:
@@ -159,7 +160,9 @@ class Run:
             return finding
         first, size = next(iter(self.lengths), "A"), self.block_size
         tokens = ((first, 1), ("another", size), ("another", size), (first, 2), (first, 0), (first, -1), ("nobody", 0))
-        asked = [("append", seq_and_n) for seq_and_n in (*tokens, (first, 3 * size))]
+        asked: list[tuple[str, tuple[Name, ...]]] = [
+            ("append", seq_and_n) for seq_and_n in (*tokens, (first, 3 * size))
+        ]
         asked += [(look, (seq,)) for seq in ("nobody", "another", first) for look in LOOKS]
         for method, args in asked:
             with contextlib.suppress(LearnerRaised):

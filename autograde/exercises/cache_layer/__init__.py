@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ PARTITIONS = ([7], [1] * 7, [3, 2, 2])  # the same seven tokens
 @stage("update", weight=2, why="Whatever the pieces are, a query needs the rows of all tokens, in order.")
 def update(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for partition in PARTITIONS:
-        for widths in ({"value_dim": 5}, {}):  # keys and values alike, and values that are wider
-            driven, other = (Driven(subject, rng, Sizes(**widths)) for _ in range(2))
+        for sizes in (Sizes(value_dim=5), Sizes()):  # keys and values alike, and values that are wider
+            driven, other = (Driven(subject, rng, sizes) for _ in range(2))
             yield from other.update(2, "in another layer: ")
             for num_tokens in partition:
                 yield from driven.update(num_tokens)
@@ -146,6 +147,7 @@ def reset(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     driven, other = (Driven(subject, rng, Sizes(max_len=11)) for _ in range(2))
     driven.call("reset")
     yield from other.update(2)
+    others: tuple[dict[str, Any], ...]
     others = ({}, {"head_dim": 4}, {"batch_size": 3, "num_kv_heads": 1}, {"dtype": "float32", "value_dim": 2}, {})
     for number, changed in enumerate(others):
         for num_tokens in (4, 1):

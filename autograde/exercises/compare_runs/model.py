@@ -71,7 +71,7 @@ class TwoArms:
         text = list(self.prompt)
         for _ in range(steps - 1):
             row = self._row(text)
-            text.append(max(range(VOCAB), key=lambda token, row=row: row[token]))
+            text.append(max(range(VOCAB), key=row.__getitem__))
         unlike = (i for i, (a, b) in enumerate(zip(self.held, text, strict=False)) if a != b)
         return next(unlike, len(self.held))
 
@@ -86,8 +86,8 @@ class TwoArms:
                 largest = math.inf
             else:
                 largest = max(largest, *(abs(a - b) for a, b in zip(right.tolist(), told.tolist(), strict=True)))
-            best = max(range(VOCAB), key=lambda token, right=right: right[token])
-            if nan or max(range(VOCAB), key=lambda token, told=told: told[token]) != best:
+            best = max(range(VOCAB), key=right.__getitem__)
+            if nan or max(range(VOCAB), key=told.__getitem__) != best:
                 differing.append(step)
             text.append(best)
         return differing, largest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def _by_reading(weights: int, per_token: int, lens: list[int], bandwidth: int) -
     return float(read), read / bandwidth, len(lens) * bandwidth / read
 
 
-def _ask(subject: Subject, *case: object) -> Iterable[Finding]:
+def _ask(subject: Subject, *case: Any) -> Iterable[Finding]:
     got = subject.run(*case)
     call = f"decode_step({', '.join(map(str, case))})"
     yield comes_as(subject, got, NAMES, key="triple", what=call)

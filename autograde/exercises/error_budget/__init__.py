@@ -48,8 +48,8 @@ def _ask(
         yield replace(finding, note="")
         return
     place = finding.where.replace("feature", "output")
-    numbers = {name: _times(getattr(finding, name), want.max()) for name in ("expected", "got")}
-    yield replace(finding, where=f"{where}, {place}".removesuffix(", "), **numbers)
+    expected, given = _times(finding.expected, want.max()), _times(finding.got, want.max())
+    yield replace(finding, where=f"{where}, {place}".removesuffix(", "), expected=expected, got=given)
 
 
 def _times(text: str, largest: float) -> str:

@@ -34,7 +34,8 @@ class Pack:
     def __init__(self, subject: Subject, bits: int, group_size: int, x: np.ndarray) -> None:
         self.subject, self.bits, self.group_size, self.x = subject, bits, group_size, x
         self.when = f"{bits} bits, groups of {group_size}, x of {x.shape}"
-        self.packed = self.scale = np.zeros(0)
+        self.packed: np.ndarray = np.zeros(0)
+        self.scale: np.ndarray = np.zeros(0)
         with named_when(self.when):
             self.quantiser: Handle = subject.new(bits, group_size)
 
@@ -56,7 +57,9 @@ class Pack:
                 yield self._failed(key, fact, f"{dtype} of {shape}", given, seen=given)
                 return
             yield held(key, fact)
-        self.packed, self.scale = parts[0], parts[1]
+        packed, scale = parts
+        assert packed is not None and scale is not None  # else the loop has returned
+        self.packed, self.scale = packed, scale
         yield self._scales()
 
     def _scales(self) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def _by_adding(layers: int, heads: int, dim: int, lengths: list[int], width: int
     return total
 
 
-def _ask(subject: Subject, *sizes: int | list[int]) -> Finding:
+def _ask(subject: Subject, *sizes: Any) -> Finding:
     call = f"kv_bytes({', '.join(map(str, sizes))})"
     got = subject.run(*sizes)
     return whole(subject, got, _by_adding(*sizes), key="bytes", fact="the bytes of K and V are right", call=call)

@@ -144,4 +144,4 @@ class Run:
             return held(key, fact)
         told = f"{size} bytes" if type(size) is int else "no number of bytes"
         where, expected = f"{self.name}{self.held} of {self.max_len} tokens held", f"{limit} bytes at most"
-        return Finding(False, key, f"does not hold: {fact}", where, expected, told, len(self.subject.record))
+        return Finding(False, key, f"does not hold: {fact}", where, expected, told, events=len(self.subject.record))

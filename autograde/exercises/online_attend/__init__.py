@@ -41,7 +41,9 @@ def _rows(rng: np.random.Generator, tokens: int, width: int) -> tuple[np.ndarray
     return rng.normal(size=width), rng.normal(size=(tokens, width)), rng.normal(size=(tokens, width)) + 0.5
 
 
-def _with_scores(rng: np.random.Generator, scores: Sequence[float], width: int) -> tuple[np.ndarray, ...]:
+def _with_scores(
+    rng: np.random.Generator, scores: Sequence[float] | np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A query and keys whose scores are these, before and after the division by the root of the width."""
     q, k, v = _rows(rng, len(scores), width)
     k -= np.outer(k @ q, q) / (q @ q)

@@ -137,12 +137,12 @@ def several_new_tokens(subject: Subject, rng: np.random.Generator) -> Iterable[F
 @stage("rubbish elsewhere", why="Blocks that nobody wrote may hold anything, and 0 times NaN is NaN.", weight=2)
 def rubbish_elsewhere(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     tables, lengths = [[4, 7], [9, 1, 3, 5], [6]], [5, 14, 3]
-    large = {"K": 1e30, "V": 1e30}
-    yield from Case(rng, tables, lengths, **large).judge(subject, "large numbers elsewhere")
+    yield from Case(rng, tables, lengths, K=1e30, V=1e30).judge(subject, "large numbers elsewhere")
     yield from Case(rng, tables, lengths, V=np.nan).judge(subject, "NaN in unused values")
     yield from Case(rng, tables, lengths, K=np.nan).judge(subject, "NaN in unused keys")
-    both = {"K": np.nan, "V": -np.inf}
-    yield from Case(rng, tables, lengths, T=3, **both).judge(subject, "3 new tokens, NaN and infinities elsewhere")
+    yield from Case(rng, tables, lengths, T=3, K=np.nan, V=-np.inf).judge(
+        subject, "3 new tokens, NaN and infinities elsewhere"
+    )
     yield from Case(rng, [[8, 2]], [8], K=np.nan, V=np.nan).judge(subject, "NaN in all other blocks")
 
 

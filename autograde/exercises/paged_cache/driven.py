@@ -107,7 +107,8 @@ class Run:
 
     def look(self, when: str) -> Iterable[Finding]:
         """Whether lengths, tables, rows and pools are right, with NaN in all blocks that are in no table."""
-        subject, size, numbers = self.subject, self.block_size, {}
+        subject, size = self.subject, self.block_size
+        numbers: dict[int, int] = {}
         for seq, rows in self.rows.items():
             where, length = f"blocks of {size}, {when}: {seq!r}", rows.shape[1]
             got, fact = subject.call(self.cache, "length", seq), "length(seq) is the number of its tokens"
@@ -119,6 +120,7 @@ class Run:
             fact = f"table(seq) is a list of ceil(length / {size}) different blocks, 0 to {self.num_blocks - 1}"
             right = table is not None and len(table) == need
             yield self.said(right, "table", fact, where, f"{need} block{'' if need == 1 else 's'}", shown(got)[:80])
+            assert table is not None  # a finding that fails ends the stage
             self.tables[seq] = table
         held_blocks = [block for table in self.tables.values() for block in table]
         fact = "no block is in two tables"
@@ -139,6 +141,7 @@ class Run:
                 self.rename(array[held_blocks])
             fact = "the pool keeps its shape"
             yield self.said(array is not None, f"pool {name}", fact, when, str(self.arrays[part].shape), "another")
+            assert array is not None  # a finding that fails ends the stage
             self.arrays[part] = array
             if not np.isnan(array[free]).all():
                 array[free] = np.nan

@@ -26,7 +26,7 @@ def _unlike(
     subject: Subject,
     known: Sequence[int],
     asked: Sequence[int],
-    identities: tuple[tuple[str, ...], tuple[str, ...]] = (ME, ME),
+    identities: tuple[tuple[str, ...], ...] = (ME, ME),  # a pair
 ) -> Iterable[Finding]:
     """One request is computed, then another asks; then the first one's twin, which must find all that is there."""
     pool = Pool(subject, 13, 4)
@@ -98,7 +98,7 @@ def identity(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         (model, adapter, "ACME"),
     ):
         yield from _unlike(subject, p[:9], p[:10], (ME, other))
-    pairs = [
+    pairs: list[tuple[tuple[str, ...], ...]] = [
         (("a", "b", "b"), ("a", "a", "b")),
         (("a", "b", "c"), ("b", "a", "c")),
         (("ab", "c", ""), ("a", "bc", "")),
@@ -111,16 +111,16 @@ def identity(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
         (("\u4e00", "\u4e00", "\u4e00"), ("\u4e00", "\u4e00", "\u4e8c")),
         *(tuple((*["m" * 99] * k, "m" * 99 + end, *["m" * 99] * (2 - k)) for end in "12") for k in range(3)),
     ]
-    for one, other in pairs:
-        yield from _unlike(subject, p[:9], p[:10], (one, other))
+    for pair in pairs:
+        yield from _unlike(subject, p[:9], p[:10], pair)
     for mark in SEPARATORS:  # a text may hold any of them
         for k in (0, 1, 2) if mark in "/:|-" else (2,):
-            one, other = [f"x{mark}y", "z"], ["x", f"y{mark}z"]
-            for names in (one, other):
+            first, second = [f"x{mark}y", "z"], ["x", f"y{mark}z"]
+            for names in (first, second):
                 names.insert(k, "w")  # at its place, so that it does not matter
             pool = Pool(subject, 7, 4)
-            yield from pool.run("a", p[:5], tuple(one))
-            yield from pool.admit("b", p[:5], tuple(other))
+            yield from pool.run("a", p[:5], tuple(first))
+            yield from pool.admit("b", p[:5], tuple(second))
     pool, other = Pool(subject, 11, 4), ("qwen", adapter, tenant)
     yield from pool.run("a", p[:9])
     yield from pool.run("b", p[:5], other)  # the first block is there for both, the second only for one

@@ -199,8 +199,8 @@ class Pool:
         for i, block in enumerate(table[request.cached :], start=request.cached):
             if block in others:
                 fact = "does not hold: a block that is yet to be written is held by no other request"
-                wanted, given = "a block that nobody holds", f"block {block}, which {others[block]!r} holds too"
-                yield self._wrong("given out twice", fact, f"{where}, block {i} of it", wanted, given)
+                free, given = "a block that nobody holds", f"block {block}, which {others[block]!r} holds too"
+                yield self._wrong("given out twice", fact, f"{where}, block {i} of it", free, given)
 
     def _relabel(self, table: Any, request: Live | None = None) -> None:
         """Which free block is given out is free, and so is which of two right ones is found.
@@ -212,6 +212,7 @@ class Pool:
         labels = [self.labels.get(block, -1) for block in table]
         done = 0 if request is None else len(table) if request.is_computed else request.cached
         for i, block in enumerate(table[:done]):
+            assert request is not None  # nothing is done without one
             right = 0 <= block < self.num_blocks and self.rows[block] == self._content(request, i)
             labels[i] = 0 if right else -1
         self.subject.record[-1] = Event(self.subject.record[-1].op, labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def bytes_of(run: Run, when: str) -> Iterable[Finding]:
     size, got = subject.storage(run.cache), subject.get(run.cache, "nbytes")
     said, B_Hkv = parts(got, 2), "2 * B * Hkv * max_len"
     where = f"(B, Hkv, max_len, D) = {run.sizes}, {when}"
-    if said is None:
+    if not said:
         fact = "nbytes is a pair of numbers, (payload, metadata): an attribute or a property"
         yield Finding(False, "pair", fact, where=where, expected="a pair", got=shown(got), events=len(subject.record))
         return
@@ -204,6 +205,7 @@ def refusals(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     for what, k, v in wrong:
         yield refuses(subject, run.cache, "append", k, v, key=what, what=f"append() of {what}", after=look)
         yield from run.check(f"after refusing {what}")
+    asked: list[tuple[Any, ...]]
     asked = [("read", 0, 5), ("read", -1, 2), ("read", 3, 2), ("read", 5, 5), ("truncate", 5), ("truncate", -1)]
     asked += [("reorder", rows) for rows in ([0], [0, 1, 0], [0, 2], [-1, 0], [])] + [("read", -2, -1)]
     for method, *args in asked:

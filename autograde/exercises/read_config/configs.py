@@ -9,6 +9,7 @@ Want = dict[str, int]
 
 NO_HEAD_DIM = -1  # the field is left out
 OTHERS = {"vocab_size": 32_003, "torch_dtype": "bfloat16", "max_position_embeddings": 4096}  # nobody asks for them
+SHOWN: tuple[str, ...]
 SHOWN = ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size", "head_dim")
 SHOWN += ("n_layer", "n_head", "n_embd")
 

@@ -82,7 +82,8 @@ def _clue(array: np.ndarray, weight: np.ndarray) -> str:
     return ""
 
 
-def _ask(subject: Subject, weights: Mapping[str, np.ndarray], *powers: int) -> Iterable[Finding]:
+def _ask(subject: Subject, weights: Mapping[str, np.ndarray], key_power: int, value_power: int) -> Iterable[Finding]:
+    powers = (key_power, value_power)
     yield from _judge(subject, subject.run(dict(weights), *powers), weights, powers)
 
 

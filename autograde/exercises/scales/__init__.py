@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ EXACT = 1e-5  # of a scale; float32 is exact enough, two-byte formats are not
 def right_scales(x: np.ndarray, per: str) -> np.ndarray:
     """Number by number: every |x| is held against the largest so far of those that share its scale."""
     heads, tokens, channels = x.shape
-    largest: dict[tuple[int, int, int], float] = {}
+    largest: dict[tuple[int, ...], float] = {}
     for h, s, d in itertools.product(range(heads), range(tokens), range(channels)):
         owner = {"tensor": (0, 0, 0), "head": (h, 0, 0), "token": (h, s, 0), "channel": (h, 0, d)}[per]
         largest[owner] = max(largest.get(owner, 0.0), abs(float(x[h, s, d])))
@@ -143,7 +144,7 @@ def another_word(subject: Subject, rng: np.random.Generator) -> Iterable[Finding
     yield ask(subject, x, "token")
     for word in ("half", "heads", "row", "tokens", "chan", "tensors"):
         what = f'per = "{word}"'
-        yield refuses(subject, None, "", x, word, key=word, what=what, after=lambda word=word: subject.run(x, word))
+        yield refuses(subject, None, "", x, word, key=word, what=what, after=partial(subject.run, x, word))
     yield ask(subject, x, "channel")
 
 

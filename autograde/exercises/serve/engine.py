@@ -181,9 +181,9 @@ class LentEngine:
         All of them: whoever is next in the learner's own order is one of them.
         """
         waiting = [r for i, r in enumerate(self.requests) if i not in self.running and i not in self.finished]
-        waiting = [self.blocks(request.most) for request in waiting if self.fits(request)]
+        needed = [self.blocks(request.most) for request in waiting if self.fits(request)]
         held = sum(self.blocks(self.requests[i].most) for i in self.running if i not in self.finished)
-        return bool(waiting) and not self.news and held + max(waiting) <= self.num_blocks
+        return bool(needed) and not self.news and held + max(needed) <= self.num_blocks
 
     def _free(self) -> int:
         return self.num_blocks - sum(self.blocks(run.stored) for run in self.running.values())

@@ -87,8 +87,8 @@ class Run:
         """What the wrong tokens are instead, where that can be said."""
         prompt, odd = list(self.engine.requests[i].prompt), self.engine.odd.get(i)
         if odd:
-            other = f"{odd[0]} tokens, and had {odd[1]}" if odd[0] != odd[1] else "other tokens than it had"
-            return f"it was started again with {other}"
+            unlike = f"{odd[0]} tokens, and had {odd[1]}" if odd[0] != odd[1] else "other tokens than it had"
+            return f"it was started again with {unlike}"
         if tokens and tokens[: len(prompt)] == prompt:
             return "the prompt comes first"
         for other, asked in enumerate(self.engine.requests):

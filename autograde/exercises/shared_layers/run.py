@@ -136,8 +136,8 @@ class Run:
             others |= {"the tokens held before this pass": before[part]}
             others |= {} if new is None else {"the new tokens alone": new[part]}
             fact = f"{name} is that of layer {owner}, the tokens of this pass included"
-            args = {"key": name, "fact": fact, "others": others, "exact": True}
-            finding = agrees(self.subject, half(got, part), wanted[owner][part], **args)
+            got_half, want = half(got, part), wanted[owner][part]
+            finding = agrees(self.subject, got_half, want, key=name, fact=fact, others=others, exact=True)
             yield named(finding, AXES, f"{where}: {name}")
 
     def of(self, owner: int) -> np.ndarray:

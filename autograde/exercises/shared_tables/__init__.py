@@ -8,7 +8,7 @@ import numpy as np
 
 from autograde.exercise import Exercise, stage
 from autograde.exercises.shared_tables.candidates import MISTAKES, VARIANTS
-from autograde.exercises.shared_tables.driven import Run
+from autograde.exercises.shared_tables.driven import Run, Seq
 from autograde.finding import Finding
 from autograde.lazy import Later
 from autograde.subject import Subject
@@ -22,6 +22,7 @@ def some_size(rng: np.random.Generator) -> int:
 @stage("append", why="Without forks it is the table you know: a block when the last is full, and nothing to copy.")
 def append(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     size = some_size(rng)
+    seq: Seq
     run = Run(subject, 7, size)
     for seq, num_tokens in (("A", size + 2), ("B", 1), ("A", size - 2), ("B", size - 1), ("A", 1), ("B", 1)):
         yield from run.append(seq, num_tokens)

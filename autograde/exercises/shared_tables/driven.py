@@ -65,6 +65,7 @@ class Run:
         yield self.said(copies is not None, "copies", fact, when, got, "[], or pairs (source, target)", given)
         fact = "a copy is asked for when the last block is partly filled and held by others too, and only then"
         where = f"{self.size}, {when}, {held_before} tokens held"
+        assert slots is not None and copies is not None  # a finding that fails ends the stage
         yield equals(self.subject, len(copies), int(must_copy), key="number of copies", fact=fact, what=where)
         for source, target in copies:
             self.pool[target] = list(self.pool[source])
@@ -124,6 +125,7 @@ class Run:
             right = table is not None and len(table) == need == len(set(table))
             fact = f"table(seq) is a list of ceil(length / {size}) different blocks, 0 to {self.num_blocks - 1}"
             yield self.said(right, "table", fact, where, got, f"{need} block{'' if need == 1 else 's'}")
+            assert table is not None  # a finding that fails ends the stage
             self.tables[seq] = table
         held_blocks = list(dict.fromkeys(block for table in self.tables.values() for block in table))
         free_blocks = [block for block in range(self.num_blocks) if block not in held_blocks]
@@ -161,8 +163,9 @@ class Run:
         copies = got[1].tolist() if isinstance(got[1], np.ndarray) and not too_many(got[1]) else got[1]
         if not isinstance(copies, list) or too_many(copies):
             return slots, None
-        pairs = [whole(pair, self.num_blocks) for pair in copies]
-        return slots, None if any(pair is None or len(pair) != 2 for pair in pairs) else pairs
+        numbers = [whole(pair, self.num_blocks) for pair in copies]
+        pairs = [pair for pair in numbers if pair is not None and len(pair) == 2]
+        return slots, pairs if len(pairs) == len(copies) else None
 
     def held_by_others(self, seq: Seq) -> set[int]:
         """Blocks in the tables of other sequences."""
@@ -183,7 +186,9 @@ class Run:
     def places(self, value: Any) -> list[list[int]] | None:
         """Slots as [block, offset], None for what are no slots."""
         slots = whole(value, self.num_blocks * self.block_size)
-        return slots and [[self.number(slot // self.block_size), slot % self.block_size] for slot in slots]
+        if slots is None:
+            return None
+        return [[self.number(slot // self.block_size), slot % self.block_size] for slot in slots]
 
     def replace_reply(self, value: Any) -> None:
         """The newest reply, in other words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def large(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     stream, cold = Drawn(subject, numbers, 6, 1.0, 0), Drawn(subject, numbers, 7, 0.002, 3)
     for level in (2000.0, -2000.0, 90000.0, 0.0):
         kind = f", logits around {level:g}"
-        yield from stream.draws(rng, 2, lambda rng, level=level: logits(rng, 7, 1.5, level), kind)
+        yield from stream.draws(rng, 2, partial(logits, size=7, spread=1.5, level=level), kind)
     yield from stream.draws(rng, 4, lambda rng: logits(rng, 7, 900.0), ", logits far apart")
     yield from cold.draws(rng, 13, lambda rng: logits(rng, 7, 0.003, 4.0))
 

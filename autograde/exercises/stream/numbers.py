@@ -46,7 +46,8 @@ def may_be_drawn(logits: Sequence[float], top_k: int) -> list[int]:
 
 def edges(logits: Sequence[float], temperature: float, top_k: int) -> list[tuple[int, float]]:
     """Each token that may be drawn, and the cumulated probability at its end."""
-    kept, ends = may_be_drawn(logits, top_k), []
+    kept = may_be_drawn(logits, top_k)
+    ends: list[tuple[int, float]] = []
     # The probability of a token is one over the sum of exp of all differences to it: nothing is taken off before.
     for token in kept:
         differences = [(logits[other] - logits[token]) / temperature for other in kept]

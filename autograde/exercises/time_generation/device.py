@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from autograde.subject import Trusted
@@ -77,7 +75,7 @@ class Device:
         """This device, as the learner's side sees it."""
         return Trusted(self, ("clock", "prefill", "decode", "synchronize"), ("new_tokens",), name="Device")
 
-    def _queue(self, kind: str, seconds: Sequence[float]) -> None:
+    def _queue(self, kind: str, seconds: np.ndarray) -> None:
         took = float(seconds[min(self.count(kind), len(seconds) - 1)])
         before = next((call for call in reversed(self.calls) if call in ("prefill", "decode")), "")
         self._note(kind)

@@ -75,8 +75,8 @@ def in_codes(subject: Subject, made: Handle, got: Any, shape: tuple[int, ...]) -
         if error.kind != "Misuse":
             raise
         size = codes = None
-    whole = isinstance(codes, np.ndarray) and codes.dtype == np.uint8 and codes.shape == shape
-    if whole and np.array_equal(codes & 127, codes_of(got)):
+    whole = codes if isinstance(codes, np.ndarray) and codes.dtype == np.uint8 and codes.shape == shape else None
+    if whole is not None and np.array_equal(whole & 127, codes_of(got)):
         return held("bytes", fact)
     given = f"{size} bytes each" if type(size) is int and size != 1 else "no tensor" if size is None else "other codes"
     events = len(subject.record)
@@ -115,8 +115,8 @@ def nearest_number(subject: Subject, rng: np.random.Generator) -> Iterable[Findi
         near = [tie * (1 + side * off) for tie in TIES[::3] for side in (-1, 1)]
         yield from ask(subject, signed(rng, near), np.array([2.0]), key, fact=fact)
     fact = "x and the scale are used as exactly as they are given"
-    near = signed(rng, [tie * (1 + side * 2.0**-13) for tie in TIES[::3] for side in (-1, 1)])
-    yield from ask(subject, near, np.array([BETWEEN]), "exact scale", fact=fact)
+    close = signed(rng, [tie * (1 + side * 2.0**-13) for tie in TIES[::3] for side in (-1, 1)])
+    yield from ask(subject, close, np.array([BETWEEN]), "exact scale", fact=fact)
     fact = "numbers below 2 ** -6 go on in steps of 2 ** -9, down to 0"
     small = [step * 2.0**-11 for step in (0, 1, 3, 5, 7, 9, 13, 21)]
     yield from ask(subject, signed(rng, small), np.array([4.0]), "small", fact=fact)

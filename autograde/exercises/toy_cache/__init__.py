@@ -82,19 +82,21 @@ def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
 @stage("two caches", why="A second cache, begun while the first is in use, must know nothing of it.")
 def two_caches(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     long, short = make_case(rng, tokens=13), make_case(rng, tokens=3, width=2, head_dim=5)
-    first = Trace(subject, subject.new(*long.projections), "step", axis="first cache, step")
+    one = subject.new(*long.projections)
+    first = Trace(subject, one, "step", axis="first cache, step")
     for x in long.X[:2]:
         first.call(x)
-    second = Trace(subject, subject.new(*short.projections), "step", axis="second cache, step")
-    lengths = [(subject.length(second.handle), 0)]
+    other = subject.new(*short.projections)
+    second = Trace(subject, other, "step", axis="second cache, step")
+    lengths = [(subject.length(other), 0)]
     for x in short.X:
         second.call(x)
-        lengths += [(subject.length(first.handle), 2), (subject.length(second.handle), len(second.values))]
+        lengths += [(subject.length(one), 2), (subject.length(other), len(second.values))]
     for x in long.X[2:]:
         first.call(x)
     yield second.agree(short.outputs, key="second", fact="the second cache starts empty")
     yield first.agree(long.outputs, key="first", fact="the first cache goes on where it was")
-    lengths += [(subject.length(trace.handle), len(trace.values)) for trace in (first, second)]
+    lengths += [(subject.length(handle), len(trace.values)) for handle, trace in ((one, first), (other, second))]
     for got, want in lengths:
         yield equals(subject, got, want, key="length", fact="len(cache) is the number of tokens held")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import capacity
 from kvlib.sizing.capacity import kv_heads_on_one, sequences_that_fit
 
 CASE = {
@@ -114,7 +111,3 @@ def test_the_answer_is_a_plain_int():
     """In int32 the bytes would overflow."""
     case = {name: np.int64(value) for name, value in CASE.items()} | {"gpu_bytes": 80 * 10**9}
     assert type(sequences_that_fit(**case)) is int
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(capacity) == (0, 2)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import kv as module
 from kvlib.sizing.kv import kv_bytes
 
 SMALL = st.integers(1, 5)
@@ -75,7 +72,3 @@ def test_a_senseless_length_is_refused_by_its_place(bad):
 def test_lengths_that_are_no_list_are_refused(bad):
     with pytest.raises(ValueError, match=f"^seq_lens must be a list of lengths, one for each sequence, got {bad!r}"):
         kv_bytes(2, 2, 4, bad, 2)
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(module) == (0, 2)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import latency
 from kvlib.sizing.latency import latencies
 
 GAPS = st.lists(st.integers(0, 1000), min_size=1, max_size=30)
@@ -45,7 +42,3 @@ def test_no_token_has_no_wait():
 def test_time_that_goes_back_is_refused(start, times, gap):
     with pytest.raises(ValueError, match=f"time goes back, from {gap}"):
         latencies(start, times)
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(latency) == (0, 2)

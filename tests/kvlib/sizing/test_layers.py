@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import layers as module
 from kvlib.sizing.kv import kv_bytes
 from kvlib.sizing.layers import FIELDS, layer_bytes
 
@@ -107,7 +104,3 @@ def test_senseless_tokens_and_widths_are_refused_by_name(bad):
         layer_bytes([], bad, 2)
     with pytest.raises(ValueError, match=f"^bytes_per_element must be a whole number of at least 1, got {bad!r}$"):
         layer_bytes([], 5, bad)
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(module) == (0, 3)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import quantised as module
 from kvlib.sizing.quantised import quantised_row_bytes
 
 SIZES = st.integers(1, 40)
@@ -62,7 +59,3 @@ def test_a_senseless_size_is_refused_by_name(name, least):
     for bad in (least - 1, 4.0, 0.5, True, "4", None):
         with pytest.raises(ValueError, match=f"^{name} must be a whole number of at least {least}, got {bad!r}$"):
             quantised_row_bytes(**{**sizes, name: bad})
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(module) == (0, 2)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import roofline as module
 from kvlib.sizing.roofline import crossover, decode_step, roofline
 
 SIZES = st.integers(1, 10**12)
@@ -94,7 +92,3 @@ def test_a_senseless_roof_is_refused_by_name(name, bad):
         roofline(**case | {name: bad})
     with pytest.raises(ValueError, match="flops must be a finite number of at least 0, got -1"):
         roofline(**case | {"flops": -1})
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(module) == (0, 3)

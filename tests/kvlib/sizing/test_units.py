@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlib.sizing import units as module
 from kvlib.sizing.units import UNITS, in_unit, show, size_in_bytes
 
 LADDERS = {1000: ["B", "KB", "MB", "GB", "TB"], 1024: ["B", "KiB", "MiB", "GiB", "TiB"]}
@@ -92,7 +90,3 @@ def test_sizes_as_people_read_them():
     assert [show(size) for size in (0, 999, 1000)] == ["0 B", "999 B", "1.00 KB (0.98 KiB)"]
     assert show(2_315_255_808) == "2.32 GB (2.16 GiB)"
     assert show(5 * 10**15) == "5000.00 TB (4547.47 TiB)"
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(module) == (0, 3)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 
-from kvlib.sizing import whole as module
 from kvlib.sizing.whole import whole
 
 
@@ -30,7 +27,3 @@ def test_the_least_is_the_last_that_passes():
         whole("n", -1)
     with pytest.raises(ValueError, match="^n must be a whole number of at least 3, got 2$"):
         whole("n", 2, at_least=3)
-
-
-def test_the_examples_in_the_docstrings():
-    assert doctest.testmod(module) == (0, 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,7 +10,6 @@ from torch.nn import functional as F  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-from kvlib import gqa  # noqa: E402
 from kvlib.gqa import gqa_attend, group_size, kv_head, mean_pool_kv  # noqa: E402
 from kvlib.masks import visible  # noqa: E402
 from kvlib.recompute_gqa import recompute_gqa  # noqa: E402
@@ -145,8 +142,3 @@ def test_pooling_what_does_not_divide_is_refused(draw):
         mean_pool_kv(draw(30, 7), 6, 4)
     with pytest.raises(ValueError, match="6 heads do not divide 31 rows"):
         mean_pool_kv(draw(31, 7), 6, 2)
-
-
-def test_the_examples_in_the_docstrings_run():
-    failed, tried = doctest.testmod(gqa)
-    assert (failed, tried) == (0, 1)

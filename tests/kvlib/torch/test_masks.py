@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
-from kvlib import masks  # noqa: E402
 from kvlib.masks import visible  # noqa: E402
 from kvlib.recompute_gqa import recompute_gqa  # noqa: E402
 
@@ -88,8 +85,3 @@ def test_with_one_query_the_causal_flag_returns_the_first_value(draw):
     q, k, v = draw(1, 2, 1, 4), draw(1, 2, 6, 4), draw(1, 2, 6, 4)
     flagged = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     torch.testing.assert_close(flagged, v[:, :, :1], atol=1e-15, rtol=0)
-
-
-def test_the_examples_in_the_docstrings_run():
-    failed, tried = doctest.testmod(masks, extraglobs={"torch": torch})
-    assert (failed, tried) == (0, 1)

@@ -1,6 +1,6 @@
 # %% [markdown] files=["table.csv"]
 # # Doubling
-#
+# ## In short
 # A small lesson, in nine words or so.
 
 # %%

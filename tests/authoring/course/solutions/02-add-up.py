@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Adding up
-#
+# ## In short
 # The same sentence stands here twice, and so do the cells.
 
 # %% [markdown]

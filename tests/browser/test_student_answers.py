@@ -1,0 +1,128 @@
+"""A student at work: pastes answers, reads verdicts, watches the progress, presses Validate, resets one exercise."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autograde.lessons import LESSONS
+from tests.browser.lab import BOOK, Notebook, output_text, solutions
+
+SOLVED = ("00-start-here", "05-rectangular-masks")  # 01 is solved below, by hand
+RIGHT = solutions("01-toy-cache")
+WRONG = """class ToyCache:
+    def __init__(self, project_q, project_k, project_v):
+        self.project_q, self.project_k, self.project_v = project_q, project_k, project_v
+        self.keys, self.values = [], []
+
+    def __len__(self):
+        return len(self.keys)
+
+    def step(self, x):
+        self.keys.append(self.project_k(x))
+        self.values.append(self.project_v(x))
+        return attend(self.project_q(x), np.array(self.keys[-1:]), np.array(self.values[-1:]))
+"""
+
+
+def paste(book: Notebook, cell_id: str, text: str) -> None:
+    """Put text into a cell as a person does: click into it, select all, paste."""
+    book.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    book.page.evaluate("text => navigator.clipboard.writeText(text)", text)
+    book.select(cell_id)
+    book.cell(cell_id).query_selector(".cm-content").click()
+    book.page.keyboard.press("Control+a")
+    book.page.keyboard.press("Control+v")
+
+
+def run_by_keyboard(book: Notebook, cell_id: str) -> None:
+    """Shift+Enter in the active cell; back when `cell_id` has run."""
+    count = f"() => ({book.count(cell_id)})"
+    before = book.page.evaluate(count)
+    book.page.keyboard.press("Shift+Enter")
+    book.page.wait_for_function(f"before => ({book.count(cell_id)}) > before", arg=before or 0)
+
+
+def test_a_pasted_answer_is_diagnosed_then_turns_green_and_progress_moves(opened, lab):
+    book = opened("01-toy-cache")
+    book.run_all()
+    book.write({key: RIGHT[key] for key in ("exercise-1-1", "exercise-1-2")})
+    book.run("exercise-1-1", "check-1-1", "exercise-1-2", "check-1-2")
+
+    paste(book, "exercise-1-3", WRONG)
+    run_by_keyboard(book, "exercise-1-3")  # which moves on to the check
+    run_by_keyboard(book, "check-1-3")
+    seen = book.cell("check-1-3").inner_text()
+    assert "1.3 ToyCache: not passed, 1.0 of 6 points" in seen
+    assert "every step" in seen and "newest" in seen
+    before = json.loads((lab.progress / "progress.json").read_text())
+
+    paste(book, "exercise-1-3", RIGHT["exercise-1-3"])
+    run_by_keyboard(book, "exercise-1-3")
+    run_by_keyboard(book, "check-1-3")
+    assert "1.3 ToyCache: passed, 6.0 of 6 points" in book.cell("check-1-3").inner_text()
+    after = json.loads((lab.progress / "progress.json").read_text())
+    assert (before["1.3"], after["1.3"]) == (1.0, 6.0)
+
+    last = book.cells()[-1]["id"]
+    book.select(last)
+    book.do("notebook:insert-cell-below")
+    book.page.keyboard.press("Enter")
+    book.page.keyboard.insert_text("from autograde import progress; progress()")
+    new = book.cells()[-1]["id"]
+    book.do("notebook:run-cell")
+    told = book.text(new)
+    assert "01-toy-cache        12.0 of  12 points" in told
+
+
+@pytest.mark.parametrize("slug", SOLVED)
+def test_a_solved_lesson_turns_green(slug, opened):
+    book = opened(slug)
+    book.write(solutions(slug))
+    cells = book.run_all()
+    checks = {cell["id"]: output_text(cell["outputs"][0]) for cell in cells if cell["id"].startswith("check-")}
+    lesson = next(lesson for lesson in LESSONS if lesson.slug == slug)
+    assert len(checks) == len(lesson.exercises)
+    assert [told for told in checks.values() if ": passed, " not in told] == []
+
+
+def test_validate_names_what_failed_and_passes_what_is_solved(opened):
+    book = opened("01-toy-cache")
+    book.write(RIGHT | {"exercise-1-3": WRONG})
+    said = validate(book)
+    assert 'check("1.3")' in said and "newest" in said
+    assert 'check("1.1")' not in said
+    book.write(RIGHT)
+    said = validate(book)
+    assert "passes all the tests" in said
+
+
+def validate(book: Notebook) -> str:
+    """Press Validate, which saves and runs the notebook in a kernel of its own; what the dialog says."""
+    book.do("docmanager:save")
+    book.page.get_by_text("Validate", exact=True).first.click()
+    book.page.wait_for_selector(".jp-Dialog:has-text('Validation Results')")
+    said = book.page.inner_text(".jp-Dialog")
+    book.page.keyboard.press("Enter")
+    book.page.wait_for_selector(".jp-Dialog", state="detached")
+    return said
+
+
+def test_reset_puts_one_template_below_and_leaves_the_answers(opened):
+    book = opened("01-toy-cache")
+    template = next(cell["source"] for cell in book.cells() if cell["id"] == "exercise-1-2")
+    book.write(RIGHT)
+    book.select("check-1-2")
+    book.do("notebook:insert-cell-below")
+    book.page.keyboard.press("Enter")
+    book.page.keyboard.insert_text('from autograde import reset; reset("1.2")')
+    before = book.cells()
+    book.do("notebook:run-cell")
+    book.page.wait_for_function(f"count => {BOOK}.content.widgets.length > count", arg=len(before))
+    after = book.cells()
+    place = [cell["id"] for cell in after].index("check-1-2") + 2
+    new = after.pop(place)
+    assert (new["cell_type"], new["source"]) == ("code", template)
+    assert [(cell["id"], cell["source"]) for cell in after] == [(cell["id"], cell["source"]) for cell in before]
+    assert {cell["id"]: cell["source"] for cell in after if cell["id"] in RIGHT} == RIGHT

@@ -1,0 +1,35 @@
+"""Links for a hub: one for each lesson, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from autograde.cli import main
+from autograde.lessons import LESSONS
+
+address = pytest.importorskip("autograde.address", reason="the course's address is not there yet")
+HUB = "https://hub.example.edu"
+
+
+def test_a_link_for_each_lesson(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(address, "published", lambda: True)
+    assert main(["links", "--hub", HUB]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [lesson.slug for lesson in LESSONS]
+    assert all(line.split()[1] == address.nbgitpuller(HUB, line.split()[0]) for line in lines)
+    assert lines[0].split()[1].startswith(HUB)
+
+
+@pytest.mark.parametrize(
+    ("published", "options", "said"),
+    [
+        (True, ["--hub", "hub.example.edu"], "--hub: wanted an address such as https://hub.example.edu"),
+        (True, ["--hub", HUB, "99-none"], "there is no lesson '99-none'"),
+        (False, ["--hub", HUB], "no published repository yet"),
+    ],
+)
+def test_what_is_refused(published: bool, options: list[str], said: str, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(address, "published", lambda: published)
+    assert main(["links", *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
