@@ -47,22 +47,32 @@ PIP := $(PY) -m pip --quiet
 
 .DEFAULT_GOAL := help
 .SUFFIXES:
-.PHONY: help lab test lessons demo bench-grading bench-caches bench-gpu torch model format lint clean constraints first-lesson
+.PHONY: help lab test lessons demo bench-grading bench-caches bench-gpu torch model format lint types hooks site site-links \
+  clean constraints first-lesson
 
 help:
-	@echo "make lab        open the first lesson in JupyterLab"
-	@echo "make test       run the whole test suite"
-	@echo "make lessons    build the lessons from solutions/*.py"
-	@echo "make demo       show the grading at work on a small made-up class"
-	@echo "make bench-grading  time the grader against stock nbgrader (minutes)"
-	@echo "make bench-caches   time a decode step of kvlib's caches against Transformers' (minutes)"
-	@echo "make bench-gpu      check and time the decode kernel on this machine's GPU (minutes)"
-	@echo "make torch      install torch again (TORCH=cpu, cuda or none)"
-	@echo "make model      install the small real model of lessons 07 to 12 (93 MB)"
-	@echo "make format     format the code with ruff"
-	@echo "make lint       check the code with ruff"
-	@echo "make clean      remove .venv and caches; a class in classroom/ stays"
-	@echo "make constraints write constraints.txt anew, from today's releases"
+	@echo "To learn:"
+	@echo "  make lab            open the first lesson in JupyterLab"
+	@echo "  make torch          install torch again (TORCH=cpu, cuda or none)"
+	@echo "  make model          install the small real model of lessons 07 to 12 (93 MB)"
+	@echo "To teach:"
+	@echo "  make demo           show the grading at work on a small made-up class"
+	@echo "To change the course:"
+	@echo "  make lessons        build the lessons from solutions/*.py"
+	@echo "  make test           run the whole test suite"
+	@echo "  make lint           check the code with ruff; make format mends what it can"
+	@echo "  make format         format the code with ruff"
+	@echo "  make types          check the type hints with mypy"
+	@echo "  make hooks          have git check what you commit"
+	@echo "  make site           build the site into build/site"
+	@echo "  make site-links     try the site's links to other places (needs a network)"
+	@echo "  make constraints    write constraints.txt anew, from today's releases"
+	@echo "To measure (minutes each):"
+	@echo "  make bench-grading  time the grader against stock nbgrader"
+	@echo "  make bench-caches   time a decode step of kvlib's caches against Transformers'"
+	@echo "  make bench-gpu      check and time the decode kernel on this machine's GPU"
+	@echo "To tidy up:"
+	@echo "  make clean          remove .venv and caches; a class in classroom/ stays"
 	@echo "Each makes .venv first, where it is missing. Settings (PYTHON, TORCH, ARGS): see the top of the Makefile."
 
 lab: first-lesson $(VENV)/.lab torch
@@ -98,8 +108,21 @@ lint: $(VENV)/.test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
+types: $(VENV)/.test torch
+	$(PY) -m mypy
+
+hooks: $(VENV)/.test
+	$(PY) -m pre_commit install
+
+site: $(VENV)/.test torch
+	$(PY) -m sphinx -W --keep-going -n -q -b html docs build/site $(ARGS)
+	@echo "Open build/site/index.html"
+
+site-links: $(VENV)/.test torch
+	$(PY) -m sphinx -q -b linkcheck docs build/links $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) build dist docs/_generated .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	find $(wildcard $(SOURCES)) -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # ---- .venv ----------------------------------------------------------------------------------------------------------

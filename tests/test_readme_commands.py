@@ -17,18 +17,20 @@ import sysconfig
 import time
 import urllib.request
 import venv
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from autograde.classroom.course import course_at
+from autograde.classroom.execute import tier_for
 from autograde.classroom.sample import read_answers, submit
+from autograde.sandbox.tiers import NoSandbox
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LEFT_OUT = {".git", ".venv", ".cache", "build", "classroom", "workbench", "__pycache__", ".ruff_cache", ".pytest_cache",
-            ".mypy_cache", ".hypothesis", "_generated"}  # fmt: skip
+MADE = {".git", ".venv", ".cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", "build", "classroom"}
 CLASS = ("autograde", "cd")  # these follow one another, in one class
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 
@@ -39,11 +41,16 @@ def commands() -> list[str]:
     return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
 
 
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """What was made in a checkout and does not belong to it."""
+    return (MADE if Path(folder) == ROOT else {"__pycache__", "_generated"}) & set(names)
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the course, with an environment that looks installed."""
     folder = tmp_path_factory.mktemp("readme") / "course"
-    shutil.copytree(ROOT, folder, ignore=lambda _, names: LEFT_OUT & set(names), symlinks=True)
+    shutil.copytree(ROOT, folder, ignore=left_out, symlinks=True)
     venv.create(folder / ".venv", symlinks=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder / ".venv")}))
     borrowed = [*site.getsitepackages(), site.getusersitepackages()]
@@ -64,7 +71,8 @@ def environment(copy: Path) -> dict[str, str]:
     clean = {key: value for key, value in os.environ.items() if key not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "PYTHONPATH", "TORCH", "PYTHON"):
         clean.pop(name, None)
-    return clean | {"PATH": f"{copy}/.venv/bin{os.pathsep}{os.environ['PATH']}", "AUTOGRADE_PROGRESS": "off"}
+    path = [f"{copy}/.venv/bin", os.path.dirname(sys.executable), os.environ["PATH"]]
+    return clean | {"PATH": os.pathsep.join(path), "AUTOGRADE_PROGRESS": "off"}
 
 
 def run(copy: Path, command: str, folder: Path | None = None) -> str:
@@ -79,7 +87,12 @@ def run(copy: Path, command: str, folder: Path | None = None) -> str:
 
 def test_every_command_has_a_test():
     """The blocks are found, and every line in them is run by one of the tests below."""
-    known = {"make lab", "make test", "make demo", *(line for line in commands() if line.startswith(("kvlib ", *CLASS)))}
+    known = {
+        "make lab",
+        "make test",
+        "make demo",
+        *(line for line in commands() if line.startswith(("kvlib ", *CLASS))),
+    }
     installs = [line for line in commands() if line.startswith("pip install ")]
     assert len(commands()) >= 12 and len(installs) == 1
     assert set(commands()) - known - set(installs) == set()
@@ -117,7 +130,7 @@ def test_make_lab_serves_the_first_lesson(lab):
 
 
 def test_make_test_runs_the_suite(copy):
-    assert "1 passed" in run(copy, "make test ARGS='-p no:cacheprovider -n0 tests/test_cli.py -k unknown'")
+    assert "1 passed" in run(copy, "make test ARGS='-p no:cacheprovider -n0 tests/test_cli.py -k ctrl_c'")
 
 
 @pytest.mark.parametrize("command", [line for line in commands() if line.startswith("kvlib ")])
@@ -134,8 +147,12 @@ def test_pip_installs_the_package_by_that_name(copy, tmp_path):
     [wheel] = tmp_path.glob("*.whl")
     local = re.sub(r"https://\S+\.zip", wheel.as_uri(), line)
     assert local != line
-    command = local.replace("pip install", f"{sys.executable} -m pip install --dry-run --no-deps --no-index --ignore-installed")
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    command = local.replace(
+        "pip install", f"{sys.executable} -m pip install --dry-run --no-deps --no-index --ignore-installed"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 0, done.stderr
     assert "Would install kvcache-course" in done.stdout
     assert "does not provide the extra" not in done.stderr
@@ -144,3 +161,41 @@ def test_pip_installs_the_package_by_that_name(copy, tmp_path):
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"`make ([a-z-]+)`", README))))
 def test_commands_named_in_a_sentence_exist(copy, target):
     run(copy, f"make -n {target}")
+
+
+@pytest.fixture
+def locked_in() -> None:
+    """Skip where submissions cannot be locked in."""
+    try:
+        tier_for(False, "")
+    except NoSandbox as error:
+        pytest.skip(f"no sandbox works here: {error}")
+
+
+def test_make_demo_grades_a_made_up_class(copy, locked_in):
+    said = run(copy, "make demo")
+    assert "rows" in said and (copy / "classroom/demo/feedback/index.html").is_file()
+
+
+def test_the_commands_of_a_class_in_their_order(copy, locked_in, tmp_path):
+    """Quickstart, and then every command in the folder that it made."""
+    lines = [line for line in commands() if line.startswith(CLASS)]
+    assert [line.split()[1] for line in lines if line.startswith("autograde")] == [
+        "quickstart", "release", "collect", "grade", "feedback", "export", "report",
+    ]  # fmt: skip
+    given = course_at(ROOT, tmp_path / "given")
+    for path in sorted((ROOT / "tests/sample_class/01-toy-cache").glob("*.py"))[:2]:
+        submit(given, read_answers(path), "01-toy-cache")
+    folder = tmp_path
+    for line in lines:
+        if line.startswith("cd "):
+            folder = folder / line.split()[1]
+            shutil.make_archive(str(folder / "submissions"), "zip", given.submitted)
+        else:
+            run(copy, line, folder)
+    with zipfile.ZipFile(folder / "01.zip") as handed_out:
+        assert any(name.endswith("01-toy-cache.ipynb") for name in handed_out.namelist())
+    grades = (folder / "classroom/grades.csv").read_text(encoding="utf-8")
+    assert grades.count("01-toy-cache") == 2
+    assert (folder / "classroom/feedback/index.html").is_file()
+    assert (folder / "classroom/report/index.html").is_file()

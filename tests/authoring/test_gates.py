@@ -127,9 +127,9 @@ SABOTAGE = {
     ),
     "a skipped level": (
         "structure",
-        lambda b: b.notebook("release", 1, lambda n: n["cells"][1].update(source="### Deep")),
+        lambda b: b.notebook("release", 1, lambda n: n["cells"][1].update(source="#### Deep")),
         "01-double",
-        "'Deep' skips from level 1 to 3",
+        "'Deep' skips from level 2 to 4",
     ),
     "an image for the eye only": (
         "structure",
@@ -186,15 +186,15 @@ SABOTAGE = {
     # size
     "too few words": (
         "size",
-        lambda b: replace(b.course, words=(16, 30)),
+        lambda b: replace(b.course, words=(18, 30)),
         "02-add-up",
-        "15 words of prose, not 16 to 30",
+        "17 words of prose, not 18 to 30",
     ),
     "too many words": (
         "size",
         lambda b: replace(b.course, words=(1, 12)),
         "02-add-up",
-        "15 words of prose, not 1 to 12",
+        "17 words of prose, not 1 to 12",
     ),
     "too much code": ("size", lambda b: replace(b.course, code_lines=10), "02-add-up", "lines of code, more than 10"),
     # imports
