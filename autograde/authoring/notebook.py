@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ def compose(course: Course, lesson: Lesson) -> nbformat.NotebookNode:
     source = read_source(course, lesson)
     below_title = header(course, lesson, source)
     taken = {cell.id for cell in below_title}
-    cells = [_cell(course, lesson, part, taken) for part in source.parts]
-    return new_notebook(cells=[*cells[:1], *below_title, *cells[1:]], metadata=notebook_metadata(lesson))
+    top, *rest = _title_apart(source.parts)
+    cells = [_cell(course, lesson, top, taken), *below_title, *(_cell(course, lesson, part, taken) for part in rest)]
+    return new_notebook(cells=cells, metadata=notebook_metadata(lesson))
 
 
 def notebook_metadata(lesson: Lesson) -> dict[str, Any]:
@@ -71,6 +73,14 @@ def read_notebook(course: Course, lesson: Lesson, path: Path) -> nbformat.Notebo
         return reads_json(path.read_text(encoding="utf-8"))
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise LessonError(lesson.slug, "", f"{course.relative(path)} is not a notebook: {error}") from error
+
+
+def _title_apart(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts, the first of them cut before its first section: what comes below the title goes there."""
+    top, section, rest = parts[0].text.partition("\n## ")
+    if not section or parts[0].cell_type != "markdown":
+        return parts
+    return (replace(parts[0], text=top.rstrip()), replace(parts[0], text=f"## {rest}"), *parts[1:])
 
 
 def _cell(course: Course, lesson: Lesson, part: Part, taken: set[str]) -> nbformat.NotebookNode:

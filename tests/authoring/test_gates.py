@@ -127,9 +127,9 @@ SABOTAGE = {
     ),
     "a skipped level": (
         "structure",
-        lambda b: b.notebook("release", 1, lambda n: n["cells"][1].update(source="#### Deep")),
+        lambda b: b.notebook("release", 1, lambda n: n["cells"][1].update(source="### Deep")),
         "01-double",
-        "'Deep' skips from level 2 to 4",
+        "'Deep' skips from level 1 to 3",
     ),
     "an image for the eye only": (
         "structure",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograde.authoring.course import Course
+from autograde.authoring.header import SET_UP
 from autograde.authoring.site.links import relink
 from autograde.lessons import Lesson
 
@@ -37,6 +38,8 @@ def page(course: Course, lesson: Lesson) -> NotebookNode:
     solved = {cell.id: cell for cell in nbformat.read(course.solution(lesson), as_version=4).cells}
     cells: list[Any] = []
     for cell in notebook.cells:
+        if cell.id == SET_UP:  # a page has nothing to set up
+            continue
         if cell.cell_type == "markdown":
             cell.source = relink(cell.source, f"lessons/{lesson.slug}", course.root)
         elif "nbgrader" not in cell.metadata and cell.id in solved:
