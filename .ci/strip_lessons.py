@@ -37,6 +37,9 @@ def stripped(text: str) -> str:
         )
     except Exception as error:  # nbformat and nbstripout have no common one
         raise ValueError(f"not a notebook: {error}") from error
+    for cell in notebook.cells:
+        if not cell.metadata.get("jupyter", True):  # nothing is left in it
+            del cell.metadata["jupyter"]
     if "kernelspec" in notebook.metadata:
         notebook.metadata.kernelspec.display_name = DISPLAY_NAME
     return nbformat.writes(notebook) + "\n"

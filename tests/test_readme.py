@@ -72,7 +72,7 @@ def test_the_threat_model_states_the_limits_that_are_kept():
 def test_the_guides_name_options_that_exist(capsys):
     """Every --option in the guides, except those of other programs."""
     offered = set()
-    for command in ("grade", "collect", "report"):
+    for command in ("quickstart", "release", "collect", "grade", "feedback", "export", "report", "links"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         offered |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))

@@ -58,7 +58,7 @@ def course_secret(course: Course) -> str:
     path = course.classroom / SECRET
     if not path.exists():
         course.classroom.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".part-", delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".part-", delete=False) as file:
             file.write(secrets.token_hex(32) + "\n")
         try:
             os.link(file.name, path)  # fails where somebody else was quicker: theirs counts

@@ -65,7 +65,7 @@ def problem_with(tier: str) -> str:
     with tempfile.TemporaryDirectory(prefix="probe-") as folder, tempfile.TemporaryDirectory(prefix="probe-") as other:
         view, secret = Path(folder), Path(other, "secret")
         make_view(view, LESSONS[0])
-        secret.write_text("not for you")
+        secret.write_text("not for you", encoding="utf-8")
         for path in (secret, secret.parent):
             path.chmod(0o755)
         try:

@@ -156,7 +156,7 @@ def make_shell() -> Any:
 def work(connection: socket.socket) -> None:
     """Say that all is ready, then serve. Never returns."""
     pipe = Pipe(connection)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
     worker = Worker(pipe, make_shell())

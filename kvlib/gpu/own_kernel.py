@@ -170,7 +170,9 @@ def _in_a_process(path: Path, mode: str, seconds: float) -> list[Attempt]:
     command = [sys.executable, "-m", "kvlib.gpu.own_process", str(path), mode]
     environment = {**clean, "PYTHONPATH": os.pathsep.join(paths)}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds, env=environment
+        )
     except subprocess.TimeoutExpired:
         return [Attempt(mode, False, f"stopped after {seconds:g} s: a loop that never ends?")]
     except OSError as error:

@@ -15,7 +15,7 @@ import pytest
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from autograde.classroom import grade, record, schedule
+from autograde.classroom import handed_in, record, schedule
 from autograde.classroom.course import Course, CourseError, prepare_process
 from autograde.classroom.execute import SandboxExecute
 from autograde.classroom.grade import BAD_NAME, NOTHING, Options, grade_class
@@ -349,7 +349,7 @@ def test_without_a_sandbox_nothing_is_run(
     def none(trusted: bool, wanted: str) -> str:
         raise NoSandbox("no sandbox works here")
 
-    monkeypatch.setattr(grade, "tier_for", none)
+    monkeypatch.setattr(handed_in, "tier_for", none)
     hand_in("ann", answered)
     with pytest.raises(CourseError, match="no sandbox works here"):
         grade_class(course, ONE)

@@ -48,3 +48,10 @@ def test_what_people_write_is_shown() -> None:
         "<li>",
     ):
         assert part in html, html
+
+
+def test_a_picture_is_shown_as_its_description() -> None:
+    badge = to_html("[![Open in Colab](https://a.example/badge.svg)](https://b.example/book)")
+    assert '<a href="https://b.example/book">Open in Colab</a>' in badge
+    assert "<script" not in to_html('<img src="x" alt="<script>alert(1)</script>" onerror="alert(2)">')
+    assert "onerror" not in to_html('<img src="x" alt="a cat" onerror="alert(2)">')

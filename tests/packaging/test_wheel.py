@@ -99,7 +99,8 @@ def test_holds_every_module_data_file_and_notebook(root, wheel):
 
 def test_holds_nothing_of_a_class_or_of_a_persons_work(built, wheel):
     [source] = built.glob("*.tar.gz")
-    names = wheel.namelist() + tarfile.open(source).getnames()
+    with tarfile.open(source) as archive:
+        names = wheel.namelist() + archive.getnames()
     parts = {part for name in names for part in name.split("/")[1:]}
     for name in PRIVATE:
         assert not {Path(name).name} & (parts - {"01-toy-cache.ipynb"}), name

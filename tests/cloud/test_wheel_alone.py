@@ -1,0 +1,37 @@
+"""The wheel is enough to run every check: no checkout, no nbgrader, no Jupyter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from autograde.exercises import MODULES
+from tests.cloud.conftest import Machine
+
+SCRIPT = Path(__file__).with_name("judge_all.py")
+
+
+def judged(machine: Machine) -> dict[str, dict]:
+    """Every exercise's reference, checked there."""
+    machine.install("--no-deps", str(machine.wheel))
+    done = machine.run("-I", str(SCRIPT))
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    found = json.loads(done.stdout)
+    assert list(found) == list(MODULES)
+    return found
+
+
+def test_with_torch_every_reference_gets_full_marks(with_torch: Machine, copy_of: Callable[[Machine], Machine]):
+    found = judged(copy_of(with_torch))
+    assert {name: result["said"] for name, result in found.items() if not result["full"]} == {}
+
+
+def test_without_torch_the_numpy_exercises_pass_and_the_others_say_what_is_missing(without_torch: Machine):
+    found = judged(without_torch)
+    numpy = {name: result for name, result in found.items() if not result["torch"]}
+    assert {"0.1", "1.3", "2.3", "3.9"} <= set(numpy) and len(numpy) < len(found)
+    assert {name: result["said"] for name, result in numpy.items() if not result["full"]} == {}
+    for name, result in found.items():
+        if result["torch"]:
+            assert not result["full"] and "torch" in result["said"], name
