@@ -32,6 +32,6 @@ def test_without_torch_the_numpy_exercises_pass_and_the_others_say_what_is_missi
     numpy = {name: result for name, result in found.items() if not result["torch"]}
     assert {"0.1", "1.3", "2.3", "3.9"} <= set(numpy) and len(numpy) < len(found)
     assert {name: result["said"] for name, result in numpy.items() if not result["full"]} == {}
-    for name, result in found.items():
-        if result["torch"]:
-            assert not result["full"] and "torch" in result["said"], name
+    for name, result in found.items():  # of the others a few need no tensor after all
+        assert result["full"] or "torch" in result["said"], name
+    assert not found["4.1"]["full"]
