@@ -55,5 +55,5 @@ def nbgitpuller(hub: str, slug: str = "") -> str:
 
 
 def _name() -> str:
-    """Owner and repository: "OWNER/kvcache-course"."""
+    """Owner and repository, with a slash between them."""
     return "/".join(REPOSITORY.split("/")[-2:])

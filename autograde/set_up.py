@@ -33,11 +33,14 @@ def set_up(*packages: str) -> None:
     missing = [name for name in ("numpy", *packages) if not _is_there(name)]
     if missing and is_checkout():
         print(
-            f"Not installed here: {', '.join(missing)}. What needs it is skipped; the README says how to install it.\n"
+            f"Not installed here: {', '.join(missing)}. What needs it is skipped; docs/install.md says how to get it."
         )
     elif missing:
         for name in missing:
-            _install(name)
+            try:
+                _install(name)
+            except OSError as error:  # no folder for temporary files, no Python to start
+                print(f"{name} could not be installed: {error}")
         _see_what_is_new()
     for line in remarks(packages):
         print(line)
@@ -104,7 +107,7 @@ def _install(name: str) -> None:
         why = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
         print(f"{name} could not be installed: {why[-1].strip() if why else f'pip ended with {done.returncode}'}")
         print(
-            "What needs it is skipped. Is this notebook allowed to use the internet? Run this cell again to try again."
+            "What needs it is skipped. Is this notebook allowed to use the internet? Then run this cell again."
         )
 
 
@@ -116,10 +119,8 @@ def installed() -> list[str]:
 
 
 def _see_what_is_new() -> None:
-    with suppress(Exception):  # pip installs into the user's own folder where it may not write to the shared one
-        folder = site.getusersitepackages()
-        if os.path.isdir(folder) and folder not in sys.path:
-            site.addsitedir(folder)
+    if site.ENABLE_USER_SITE:  # pip goes there where it may not write elsewhere
+        site.addsitedir(site.getusersitepackages())
     importlib.invalidate_caches()
 
 

@@ -12,7 +12,7 @@ from autograde import address
 # What names the repository: the one place, and all that is written from it.
 PLACES = ("autograde/address.py", "pyproject.toml", "README.md", "docs/**/*.md", "binder/*", ".devcontainer/*",
           "lessons/*/*.ipynb", "solutions/*/*.ipynb")  # fmt: skip
-SSH = re.compile(r"(?:ssh://)?git@([^:/]+)[:/](.+)")
+SSH = re.compile(r"(?:ssh://)?git@([^:/]+)(?::\d+(?=/))?[:/](.+)")
 ADDRESS = re.compile(r"https://[\w.-]+(?:/[\w.-]+){2,}")
 
 
@@ -25,7 +25,8 @@ def normalised(text: str) -> str:
     ssh = SSH.fullmatch(text.strip())
     found = f"https://{ssh[1]}/{ssh[2]}" if ssh else text.strip()
     found = re.sub(r"^http://", "https://", re.sub(r"//[^/@]+@", "//", found)).rstrip("/").removesuffix(".git")
-    if not ADDRESS.fullmatch(found):
+    parts = found.split("/")[3:]
+    if not ADDRESS.fullmatch(found) or {".", ".."} & set(parts) or ("github.com" in found and len(parts) != 2):
         raise AddressError(f"wanted a repository's address such as https://github.com/you/kvcache-course, got {text!r}")
     return found
 
@@ -39,7 +40,7 @@ def remote(root: Path) -> str:
         raise AddressError("git is not installed; name the address") from None
     if done.returncode:
         raise AddressError("this folder has no git remote `origin`; name the address")
-    return normalised(done.stdout)
+    return normalised(done.stdout.strip())
 
 
 def files(root: Path) -> Iterator[Path]:
@@ -62,7 +63,7 @@ def rewrite(root: Path, new: str, *, dry_run: bool = False, old: str = "") -> li
         text = path.read_text(encoding="utf-8")
         fresh = text
         for before, after in swaps.items():
-            pattern = rf"{re.escape(before)}(?![\w-])" if before == old else re.escape(before)
+            pattern = rf"{re.escape(before)}(?![\w-]|\.(?!git\b)\w)" if before == old else re.escape(before)
             fresh = re.sub(pattern, after.replace("\\", r"\\"), fresh)  # no backslash of it is a group
         if fresh != text:
             changed.append(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from autograde.authoring.course import REPOSITORY, Course, LessonError
@@ -38,13 +39,24 @@ def _root(given: Path | None) -> Path:
     return here if (here / "solutions").is_dir() and (here / "lessons").is_dir() else REPOSITORY
 
 
+def _course(given: Path | None) -> Course:
+    """The course in a folder. One that `quickstart` made has its own choice of lessons, and kvlib elsewhere."""
+    course = Course(root=_root(given))
+    if (course.root / "kvlib").is_dir():
+        return course
+    chosen = tuple(lesson for lesson in course.lessons if course.source(lesson).is_file())
+    known = course.exercises
+    theirs = {name: known[name] for lesson in chosen for name in lesson.exercises if name in known}
+    return replace(course, lessons=chosen, registry=lambda: theirs)
+
+
 def run_build(arguments: argparse.Namespace) -> int:
     """Build; 1 when a lesson could not be built."""
     from autograde.authoring.build import build
 
     names = [name.zfill(2) if name.isdigit() else name for name in arguments.lesson]
     try:
-        build(Course(root=_root(arguments.root)), names, force=arguments.force)
+        build(_course(arguments.root), names, force=arguments.force)
     except LessonError as error:
         print(error)
         return 1
@@ -55,7 +67,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Run the gates; 1 when one of them found something."""
     from autograde.authoring.gates import GATES
 
-    course, seen = Course(root=_root(arguments.root)), set()
+    course, seen = _course(arguments.root), set()
     for name, gate in GATES.items():
         problems = gate(course)
         print(f"{name}: {'ok' if not problems else f'{len(problems)} found'}", flush=True)

@@ -65,6 +65,11 @@ class Course:
             raise LessonError(lesson.slug, cell, f"exercise {exercise_id} is not in the registry")
         return self.exercises[exercise_id]
 
+    def package(self, name: str) -> Path:
+        """Where `kvlib` or `autograde` lies: in the course's folder, or wherever it is installed."""
+        own = self.root / name
+        return own if own.is_dir() else REPOSITORY / name
+
     def source(self, lesson: Lesson) -> Path:
         """The text that people edit."""
         return self.root / "solutions" / f"{lesson.slug}.py"

@@ -45,19 +45,24 @@ def set_up(packages: tuple[str, ...]) -> str:
 # Set-up. On a cloud notebook this installs the course; where the course is installed, it only looks.
 import importlib
 import os
+import site
 import subprocess
 import sys
 
 try:
-    from autograde.set_up import set_up
+    import autograde.set_up
 except ImportError:
     source = os.environ.get("KVCOURSE_SOURCE", "{address.archive()}")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", source]
-    if subprocess.run(pip).returncode:
-        print(f"The course could not be installed from {{source}}. Is this notebook allowed to use the internet?")
+    done = subprocess.run(pip, capture_output=True, text=True)
+    if done.returncode:
+        print(f"The course could not be installed from {{source}}:", *done.stderr.strip().splitlines()[-1:])
+    if site.ENABLE_USER_SITE:
+        site.addsitedir(site.getusersitepackages())  # pip goes there where it may not write elsewhere
     importlib.invalidate_caches()
     sys.modules.pop("autograde", None)  # of somebody else's, where there was one
-    from autograde.set_up import set_up
+
+from autograde.set_up import set_up
 
 set_up({asked})'''
 
@@ -79,5 +84,5 @@ def needs(course: Course, lesson: Lesson, source: Source) -> tuple[str, ...]:
 def _file(course: Course, module: str) -> Path | None:
     if module.split(".")[0] != "kvlib":
         return None
-    path = course.root.joinpath(*module.split("."))
+    path = course.package("kvlib").parent.joinpath(*module.split("."))
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)

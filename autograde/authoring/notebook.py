@@ -95,6 +95,8 @@ def _cell(course: Course, lesson: Lesson, part: Part, taken: set[str]) -> nbform
             metadata["nbgrader"]["points"] = course.exercise(lesson, part.where, part.exercise).points
     if part.kind == WRITTEN:
         wanted = grade_id(part.kind, part.exercise)
+        if wanted in taken:
+            raise LessonError(lesson.slug, part.where, f"two written questions would both be {wanted}")
         metadata["nbgrader"] = {"schema_version": 3, "grade_id": wanted, "grade": True, "locked": False}
         metadata["nbgrader"] |= {"solution": True, "task": False, "points": part.points}
     return NEW_CELL[part.cell_type](source, id=_unused(wanted, taken), metadata=metadata)

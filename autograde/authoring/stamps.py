@@ -32,12 +32,13 @@ def ingredients(course: Course, lesson: Lesson) -> str:
     """A hash of the lesson's text, its files, every file of kvlib and autograde, and the tools that convert."""
     root, folder = course.root, course.solution(lesson).parent
     files = [course.source(lesson)]
-    for packages in (root / "kvlib", root / "autograde"):
-        files += _files(packages)
     files += [file for file in _files(folder) if file.suffix != ".ipynb"]
+    named = [(file.relative_to(root), file) for file in files]
+    for package in (course.package("kvlib"), course.package("autograde")):
+        named += [(file.relative_to(package.parent), file) for file in _files(package)]
     digest = hashlib.sha256(repr([(tool, version(tool)) for tool in TOOLS] + [lesson]).encode())
-    for file in files:
-        digest.update(f"\n{file.relative_to(root).as_posix()} {hash_of(file)}".encode())
+    for name, file in named:
+        digest.update(f"\n{name.as_posix()} {hash_of(file)}".encode())
     return digest.hexdigest()
 
 

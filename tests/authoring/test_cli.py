@@ -52,3 +52,18 @@ def test_starting_up_imports_nothing_slow():
     result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert result.stdout.endswith("\n[]\n")
     assert "build" in result.stdout
+
+
+def test_a_course_that_quickstart_made_is_built_where_it_lies(tmp_path, monkeypatch, capsys):
+    assert cli.main(["quickstart", str(tmp_path / "mine"), "--lesson", "00-start-here"]) == 0
+    monkeypatch.chdir(tmp_path / "mine")
+    text = tmp_path / "mine/solutions/00-start-here.py"
+    text.write_text(text.read_text(encoding="utf-8").replace("It takes about ten minutes", "Take ten minutes"))
+    capsys.readouterr()
+    assert cli.main(["lessons", "build"]) == 0
+    assert cli.main(["lessons", "build"]) == 0
+    assert capsys.readouterr().out == "00-start-here: building\nNothing to build: 1 lessons are up to date.\n"
+    for folder in ("lessons", "solutions"):
+        book = tmp_path / "mine" / folder / "00-start-here/00-start-here.ipynb"
+        assert "Take ten minutes" in book.read_text(encoding="utf-8")
+    assert cli.main(["lessons", "check"]) == 0, capsys.readouterr().out

@@ -143,6 +143,21 @@ def test_finds_the_cell_where_a_platform_lost_its_names(notebook, lose):
     assert len(changed) == 1
 
 
+@pytest.mark.parametrize("keep", [as_colab, lose_ids])
+def test_a_cell_that_kept_one_of_its_names_is_found_wherever_it_was_moved(notebook, keep):
+    content = read(notebook)
+    for cell in content["cells"]:
+        keep(cell)
+    moved = answer(content)
+    content["cells"].remove(moved)
+    content["cells"].insert(0, moved)
+    write(notebook, content)
+    assert main(["reset", str(notebook), "1.2"]) == 0
+    after = read(notebook)["cells"]
+    assert "".join(after[0]["source"]) == template("1.2")
+    assert after[1:] == content["cells"][1:]
+
+
 def test_a_scratch_cell_before_the_check_is_not_taken_for_the_answer(notebook):
     content = read(notebook)
     for cell in content["cells"]:

@@ -123,3 +123,10 @@ def test_every_lesson_of_the_course_makes_a_job() -> None:
         job = make_job(notebook, "ann", lesson.slug, lesson.answers, "s", "bubblewrap", Limits())
         assert tuple(cell.exercise for cell in job.cells if cell.grade_id) == lesson.exercises
         json.dumps(job.seeds)
+
+
+def test_the_set_up_cell_is_not_run(grafted: NotebookNode) -> None:
+    """It is for the learner's machine: in here there is nothing to install, and nothing to install it from."""
+    grafted.cells[1].id = "set-up"
+    cell = next(cell for cell in job_of(grafted).cells if cell.id == "set-up")
+    assert cell.left_out.startswith("not run while grading")
