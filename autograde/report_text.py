@@ -70,6 +70,14 @@ def undefined_text(exercise: Exercise, name: str) -> str:
     return _paragraph(f"{exercise.id}: `{name}` is not defined. Run the cell that defines `{name}`, then this one.")
 
 
+def torchless_text(exercise: Exercise) -> str:
+    """What to say where the exercise needs PyTorch and this machine has none."""
+    return _paragraph(
+        f"{exercise.id}: not checked, since PyTorch is not installed here, or does not import. The set-up cell at the "
+        "top says more."
+    )
+
+
 def unsuitable_text(exercise: Exercise, type_name: str) -> str:
     """What to say where the work is no function or class."""
     kind = "None" if type_name == "NoneType" else str(Opaque(type_name))

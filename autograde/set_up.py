@@ -106,9 +106,7 @@ def _install(name: str) -> None:
     if done.returncode:
         why = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
         print(f"{name} could not be installed: {why[-1].strip() if why else f'pip ended with {done.returncode}'}")
-        print(
-            "What needs it is skipped. Is this notebook allowed to use the internet? Then run this cell again."
-        )
+        print("What needs it is skipped. Is this notebook allowed to use the internet? Then run this cell again.")
 
 
 def installed() -> list[str]:
