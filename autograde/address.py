@@ -37,12 +37,6 @@ def kaggle(slug: str) -> str:
     return f"https://kaggle.com/kernels/welcome?src={quote(f'{REPOSITORY}/blob/{BRANCH}/{notebook(slug)}', safe=':/')}"
 
 
-def binder(slug: str = "") -> str:
-    """A link that opens a lesson, or the course, on mybinder.org."""
-    path = f"?{urlencode({'urlpath': f'lab/tree/{notebook(slug)}'})}" if slug else ""
-    return f"https://mybinder.org/v2/gh/{_name()}/{BRANCH}{path}"
-
-
 def nbgitpuller(hub: str, slug: str = "") -> str:
     """A link that fetches the course onto a student's JupyterHub server and opens a lesson. hub: the hub's address.
 

@@ -8,22 +8,10 @@ import pytest
 
 from autograde.lessons import LESSONS
 from tests.browser.lab import BOOK, Notebook, output_text, solutions
+from tests.browser.shoot import WRONG
 
 SOLVED = ("00-start-here", "05-rectangular-masks")  # 01 is solved below, by hand
 RIGHT = solutions("01-toy-cache")
-WRONG = """class ToyCache:
-    def __init__(self, project_q, project_k, project_v):
-        self.project_q, self.project_k, self.project_v = project_q, project_k, project_v
-        self.keys, self.values = [], []
-
-    def __len__(self):
-        return len(self.keys)
-
-    def step(self, x):
-        self.keys.append(self.project_k(x))
-        self.values.append(self.project_v(x))
-        return attend(self.project_q(x), np.array(self.keys[-1:]), np.array(self.values[-1:]))
-"""
 
 
 def paste(book: Notebook, cell_id: str, text: str) -> None:
