@@ -33,5 +33,8 @@ def test_without_torch_the_numpy_exercises_pass_and_the_others_say_what_is_missi
     assert {"0.1", "1.3", "2.3", "3.9"} <= set(numpy) and len(numpy) < len(found)
     assert {name: result["said"] for name, result in numpy.items() if not result["full"]} == {}
     for name, result in found.items():  # of the others a few need no tensor after all
-        assert result["full"] or "torch" in result["said"], name
+        said = " ".join(result["said"].split())
+        checked_in_vain = "No module named 'torch'" in said  # the exercise needs no tensor, this reference does
+        assert result["full"] or checked_in_vain or "not checked, since PyTorch is not installed here" in said, name
+    assert "not checked, since PyTorch" in found["4.2"]["said"]
     assert not found["4.1"]["full"]
