@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from pathlib import Path
 from autograde.answer_cell import find_answer
 from autograde.course_files import CourseFilesError, template
 from autograde.notebook_text import NotebookError, NotebookText
+
+KEPT = re.compile(r"\.before-reset(-\d+)?\.ipynb$")  # the names of the copies that `reset_file` keeps
 
 
 def reset(exercise_id: str) -> None:

@@ -72,13 +72,13 @@ def test_the_threat_model_states_the_limits_that_are_kept():
 def test_the_guides_name_options_that_exist(capsys):
     """Every --option in the guides, except those of other programs."""
     offered = set()
-    for command in ("quickstart", "release", "collect", "grade", "feedback", "export", "report", "links"):
+    for command in ("quickstart", "release", "collect", "grade", "feedback", "export", "report", "links", "reset"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         offered |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
     for guide in ("docs/threat-model.md", "docs/instructor-guide.md"):
         named = set(re.findall(r"--[a-z][a-z-]+", (ROOT / guide).read_text(encoding="utf-8")))
-        assert named - offered <= {"--nthreads", "--nworkers", "--to"}, guide
+        assert named - offered <= {"--nthreads", "--nworkers"}, guide
 
 
 def test_the_changelog_names_every_exercise():

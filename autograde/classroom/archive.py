@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import IO
 
 from autograde.classroom.intake import MAX_BYTES, Reason
+from autograde.reset import KEPT
 
 MAX_MEMBERS = 10_000  # files and folders, all levels together
 MAX_TOTAL = 2**30  # bytes unpacked, all levels together
@@ -102,8 +103,8 @@ def interesting(name: str) -> bool:
 
 
 def is_junk(name: str) -> bool:
-    """Whether a file or folder is what a computer puts everywhere, and no work of anybody."""
-    return name in JUNK or name.startswith("._")
+    """Whether a file or folder is what a computer puts everywhere or what `reset` keeps, and no work to grade."""
+    return name in JUNK or name.startswith("._") or bool(KEPT.search(name))
 
 
 def _inner(path: str, data: bytes, budget: Budget, inner: bool) -> Iterator[Member]:

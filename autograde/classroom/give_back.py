@@ -21,7 +21,7 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     feedback = subparsers.add_parser("feedback", help="write students' pages anew, after marking by hand")
     add = feedback.add_argument
     add("classroom", type=Path, help="the class folder; pages land in its feedback/")
-    add("lesson", nargs="?", default="", metavar="LESSON", help="this one only (default: all that were graded)")
+    add("--lesson", default="", help="this lesson only, for example 01-toy-cache (default: all that were graded)")
     where = feedback.add_mutually_exclusive_group()
     text = "also a zip of one lesson's pages, named as Moodle's or Canvas's zip of the work was"
     where.add_argument("--zip", type=Path, metavar="FILE", help=text)
@@ -68,7 +68,9 @@ def _feedback(course: Course, args: argparse.Namespace) -> list[str]:
     lessons = insist_on_graded(course, args.lesson)
     if args.zip is not None:
         if len(lessons) != 1:
-            raise CourseError(f"--zip: platforms take one lesson's pages at a time: name one of {', '.join(lessons)}")
+            raise CourseError(
+                f"--zip: platforms take one lesson's pages at a time: add --lesson with one of {', '.join(lessons)}"
+            )
         insist_on_new_file(args.zip, "--zip", args.force)
         names = names_in(course, lessons[0])
     exchange = Returned(course, args.exchange) if args.exchange is not None else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograde.classroom.course import Course
+from autograde.reset import KEPT
 
 MAX_BYTES = 5 * 2**20
 MAX_CELLS = 500
@@ -147,6 +148,7 @@ def open_folder(top: str, *names: str) -> int:
 def _notebook_name(folder: int, lesson: str) -> str | Reason:
     """LESSON.ipynb, or the only other notebook: browsers rename downloads to "LESSON (1).ipynb"."""
     names = sorted(name for name in os.listdir(folder) if name.endswith(".ipynb") and not name.startswith("."))
+    names = [name for name in names if not KEPT.search(name)]
     if f"{lesson}.ipynb" in names:
         return f"{lesson}.ipynb"
     if len(names) == 1:

@@ -15,6 +15,7 @@ from autograde import reset
 from autograde.cli import main
 from autograde.course_files import course_files, template
 from autograde.lessons import LESSONS
+from autograde.reset import KEPT
 from autograde.sandbox import stand_in
 
 SLUG = "01-toy-cache"
@@ -188,6 +189,8 @@ def test_a_second_reset_keeps_the_first_copy_too(notebook):
     main(["reset", str(notebook), "1.1"])
     assert notebook.with_name(f"{SLUG}.before-reset.ipynb").read_bytes() == first
     assert notebook.with_name(f"{SLUG}.before-reset-2.ipynb").read_bytes() == second
+    kept = [path.name for path in notebook.parent.iterdir() if KEPT.search(path.name)]
+    assert sorted(kept) == [f"{SLUG}.before-reset-2.ipynb", f"{SLUG}.before-reset.ipynb"]
 
 
 def test_an_untouched_cell_is_left_alone(notebook, capsys):

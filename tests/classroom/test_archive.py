@@ -88,6 +88,7 @@ def test_two_files_of_one_name_are_both_refused() -> None:
 def test_junk_is_ignored_and_other_files_are_named() -> None:
     junk = [("__MACOSX/ann/._a.ipynb", b"x"), (".DS_Store", b"x"), ("ann/.ipynb_checkpoints/a-checkpoint.ipynb", b"x")]
     junk.append(("ann/._a.ipynb", b"x"))
+    junk += [("ann/a.before-reset.ipynb", GOOD), ("ann/a.before-reset-2.ipynb", GOOD)]
     assert read(zipped(*junk, ("a.pdf", b"x"), ("a.ipynb", GOOD))) == {"a.pdf": "not a notebook", "a.ipynb": GOOD}
 
 

@@ -89,7 +89,7 @@ def test_dry_runs_write_nothing(graded: Course, tmp_path: Path, capsys: pytest.C
     mark(graded, "ann", 2.5)
     collected(graded, {"ann": "moodle.zip/Ann Lee_17_assignsubmission_file/07-tiny.ipynb"})
     before = digest(tmp_path)
-    assert run("feedback", graded, LESSON, "--zip", str(tmp_path / "new.zip"), "--dry-run") == 0
+    assert run("feedback", graded, "--lesson", LESSON, "--zip", str(tmp_path / "new.zip"), "--dry-run") == 0
     assert run("export", graded, "--lms", "moodle", "--moodle-id", "username", "--dry-run") == 0
     assert run("grade", graded, "--i-trust-these-submissions", "--dry-run") == 0
     assert digest(tmp_path) == before
@@ -125,12 +125,12 @@ def collected(course: Course, sources: dict[str, str]) -> None:
 
 def test_the_zip_has_the_platforms_names(graded: Course, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     collected(graded, {"ann": "w.zip/Ann Lee_17_assignsubmission_file/my work.ipynb", "bob": "mail/bob.ipynb"})
-    assert run("feedback", graded, LESSON, "--zip", str(tmp_path / "back.zip")) == 0
+    assert run("feedback", graded, "--lesson", LESSON, "--zip", str(tmp_path / "back.zip")) == 0
     with zipfile.ZipFile(tmp_path / "back.zip") as archive:
         assert archive.namelist() == [f"Ann Lee_17_assignsubmission_file/{LESSON}.html"]
         assert archive.read(archive.namelist()[0]).decode() == page_of(graded, "ann")
     assert "not done  bob: not in the zip" in capsys.readouterr().out
-    assert run("feedback", graded, LESSON, "--zip", str(tmp_path / "back.zip")) == 2
+    assert run("feedback", graded, "--lesson", LESSON, "--zip", str(tmp_path / "back.zip")) == 2
     assert "is there already; --force replaces it" in capsys.readouterr().err
 
 
@@ -178,7 +178,7 @@ def test_what_is_refused(written: Course, tmp_path: Path, capsys: pytest.Capture
 
 
 def test_what_is_refused_of_a_graded_class(graded: Course, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert run("feedback", graded, "99-none") == 2
+    assert run("feedback", graded, "--lesson", "99-none") == 2
     assert capsys.readouterr().err == f"feedback: nobody's work for 99-none was graded; graded: {LESSON}\n"
     assert run("feedback", graded, "--zip", str(tmp_path / "new.zip")) == 2
     assert "collected from a zip of Moodle's or Canvas's" in capsys.readouterr().err

@@ -126,6 +126,13 @@ def test_a_renamed_file_is_found(course: Course, hand_in: HandIn, answered: Note
     assert isinstance(got, Submission) and got.notes == (f"the file was called {LESSON} (1).ipynb",)
 
 
+def test_the_copy_that_a_reset_keeps_is_not_the_work(course: Course, hand_in: HandIn, answered: NotebookNode) -> None:
+    hand_in("ann", answered, name=f"{LESSON} (1).before-reset.ipynb")
+    hand_in("ann", answered, name=f"{LESSON} (1).ipynb")
+    got = read_submission(course, "ann", LESSON)
+    assert isinstance(got, Submission) and got.notes == (f"the file was called {LESSON} (1).ipynb",)
+
+
 def test_two_foreign_files_are_not_guessed_between(course: Course, hand_in: HandIn, answered: NotebookNode) -> None:
     hand_in("ann", answered, name="a.ipynb")
     hand_in("ann", answered, name="b.ipynb")

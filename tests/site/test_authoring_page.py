@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from nbformat import NotebookNode
 
 import autograde.exercises
 from autograde.authoring.course import Course
@@ -77,19 +78,27 @@ def test_the_exercise_of_the_page(exercise: Exercise) -> None:
         assert_caught(exercise, seed)
 
 
-def test_the_cells_of_the_page_make_a_lesson(exercise: Exercise, tmp_path: Path) -> None:
-    course = Course(
-        root=tmp_path,
-        lessons=(Lesson("01-toy-cache", "A cache", 2, ("1.4",), (), ()),),
-        registry=lambda: {"1.4": exercise},
-    )
-    source = course.source(course.lessons[0])
+def composed(root: Path, lesson: Lesson, registry: dict[str, Exercise], cells: str) -> list[NotebookNode]:
+    """The cells of a lesson whose source is a title and what the page shows."""
+    course = Course(root=root, lessons=(lesson,), registry=lambda: registry)
+    source = course.source(lesson)
     source.parent.mkdir()
-    title = "# %% [markdown]\n# # 01 · A cache\n\n"
-    source.write_text(title + shown("# solutions/01-toy-cache.py\n").partition("\n")[2], encoding="utf-8")
-    cells = compose(course, course.lessons[0]).cells
-    text = {cell.id: cell.source for cell in cells}
+    source.write_text("# %% [markdown]\n# # 01 · A cache\n\n" + cells, encoding="utf-8")
+    return compose(course, lesson).cells
+
+
+def test_the_cells_of_the_page_make_a_lesson(exercise: Exercise, tmp_path: Path) -> None:
+    lesson = Lesson("01-toy-cache", "A cache", 2, ("1.4",), (), ())
+    page = shown("# solutions/01-toy-cache.py\n").partition("\n")[2]
+    text = {cell.id: cell.source for cell in composed(tmp_path, lesson, {"1.4": exercise}, page)}
     assert "BEGIN SOLUTION" in text["exercise-1-4"]
     assert text["check-1-4"] == 'check("1.4")'
     assert any(exercise.title in source for source in text.values())
     assert any(exercise.hints[0] in source for source in text.values())
+
+
+def test_the_question_of_the_page_is_one_that_a_person_marks(tmp_path: Path) -> None:
+    [page] = [text for _, text in blocks(PAGE) if 'written="' in text]
+    cells = composed(tmp_path, Lesson("01-toy-cache", "A cache", 0, (), (), ()), {}, page)
+    [tag] = [cell.metadata.nbgrader for cell in cells if cell.metadata.get("nbgrader", {}).get("points")]
+    assert (tag.grade, tag.solution, tag.points) == (True, True, 2)
