@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
-from nbformat import NotebookNode
 
 from autograde.classroom.course import Course, course_at
 from autograde.classroom.sample import fill_in, read_answers
@@ -22,6 +21,13 @@ esi,Esi,Mensah,esi@example.edu
 fatima,Fatima,Haddad,fatima@example.edu
 """
 QUESTION = "written-1-why"
+ASKED = """
+# %% [markdown]
+# **Question.** Why may keys and values be kept?
+
+# %% [markdown] written="1.why" points="2"
+# They depend on the past alone.
+"""
 ANSWERS = {
     "ada": "Keys and values of past tokens depend on those tokens only, so they never change.",
     "brahma": "Because it is faster.",
@@ -38,8 +44,9 @@ def make_course(folder: Path) -> Course:
     (folder.parent / "exchange").mkdir()
     (folder.parent / "exchange").chmod(0o777)
     course.roster.write_text(ROSTER, encoding="utf-8")
-    _ask(course.source(LESSON), "They depend on the past alone.")
-    _ask(course.release(LESSON), "YOUR ANSWER HERE")
+    with (folder / "solutions" / f"{LESSON}.py").open("a", encoding="utf-8") as source:
+        source.write(ASKED)
+    assert main(["lessons", "build", "--root", str(folder)]) == 0
     return course
 
 
@@ -54,18 +61,3 @@ def hand_in(course: Course, *students: str) -> None:
         place = course.submitted / student / LESSON
         place.mkdir(parents=True)
         nbformat.write(work, place / f"{LESSON}.ipynb")
-
-
-def _ask(path: Path, text: str) -> None:
-    """Put the question, and the cell that a person marks, after the last check."""
-    book = nbformat.read(path, as_version=4)
-    tag = {"schema_version": 3, "grade_id": QUESTION, "grade": True, "solution": True, "locked": False, "task": False}
-    answer = nbformat.v4.new_markdown_cell(text, id=QUESTION, metadata={"nbgrader": tag | {"points": 2}})
-    asked = nbformat.v4.new_markdown_cell("**Question.** Why may keys and values be kept?", id="question-1-why")
-    last = max(number for number, cell in enumerate(book.cells) if _is_check(cell))
-    book.cells[last + 1 : last + 1] = [asked, answer]
-    nbformat.write(book, path)
-
-
-def _is_check(cell: NotebookNode) -> bool:
-    return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("grade"))

@@ -90,7 +90,7 @@ def test_an_answer_is_marked_by_hand_and_the_student_reads_it(taught, page):
     with open_gradebook(course) as gradebook:
         assert gradebook.find_grade(QUESTION, LESSON, LESSON, "ada").manual_score == 1.5
     where = [str(course.classroom), "--course", str(course.root)]
-    assert main(["feedback", where[0], LESSON, *where[1:]]) == 0
+    assert main(["feedback", *where, "--lesson", LESSON]) == 0
     assert main(["export", *where]) == 0
     told = (course.feedback / "ada" / LESSON / f"{LESSON}.html").read_text(encoding="utf-8")
     assert "Which layers does this hold for?" in told
