@@ -37,7 +37,7 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
     except ValueError:  # a ragged list
         array = np.asarray(None)
     if array.dtype.kind not in "iuf":
-        kind = "a list of mixed things" if array.dtype.kind in "OUS" else f"an array of dtype {array.dtype}"
+        kind = _unlike(value) if array.dtype.kind in "OUS" else f"an array of dtype {array.dtype}"
         return None, f"returned {kind}, wanted numbers of shape {shape_text(shape)}"
     if array.shape != shape:
         if array.size == 0 and 0 in shape:  # no rows: np.array([]) has lost the width
@@ -46,6 +46,10 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
             return None, f"returned shape {shape_text(array.shape)}, wanted {shape_text(shape)}"
         array = array.reshape(shape)
     return array.astype(np.float64), ""
+
+
+def _unlike(items: list) -> str:
+    return f"a list or tuple of {len(items)} unlike things"  # a tuple crosses as a list
 
 
 def shown(value: Any) -> str:

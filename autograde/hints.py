@@ -15,6 +15,8 @@ def hint(exercise_id: str, number: int | None = None) -> None:
         print(unknown_text(exercise_id, load()))
         return
     last = len(exercise.hints)
+    if number is None and _given.get(exercise_id, 0) >= last:
+        print(f"That was the last of the {last} hints for {exercise_id}; here it is again.")
     if number is None:
         number = min(_given.get(exercise_id, 0) + 1, last)
     if number not in range(1, last + 1):

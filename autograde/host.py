@@ -193,7 +193,12 @@ def _attribute(target: Any, name: str) -> Any:
 def _length(target: Any) -> int:
     if not hasattr(type(target), "__len__"):
         raise Misuse(f"{type(target).__name__} has no __len__: define it, so that len(...) works")
-    return len(target)
+    try:
+        return len(target)
+    except TypeError:  # of None, Python says only that it "cannot be interpreted as an integer"
+        if type(target).__len__(target) is None:
+            raise Misuse(f"{type(target).__name__}.__len__ returned None: is a `return` missing?") from None
+        raise
 
 
 def _insist_on_signature(function: Any, name: str, args: list, kwargs: dict) -> None:

@@ -24,6 +24,7 @@ from autograde.subject import LearnerRaised, LocalSubject, Subject, WorkStopped
 from autograde.tensors import prepare
 
 PRACTICE = "practice"  # the seed of a check in a notebook: the same inputs every time, so that a message can be studied
+MOST_OF_A_MESSAGE = 100  # characters
 
 
 class GraderError(Exception):
@@ -145,7 +146,7 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
     # torch says so of what it lacks in FP8 ("gather" not implemented for 'Float8_e4m3fn'): that is no stub.
     unwritten = error.is_a("NotImplementedError") and "not implemented for '" not in error.message
     key = "not implemented" if unwritten else "raised"
-    text = str(error)
+    text = _brief(str(error))
     if error.kind == "Misuse":
         text = error.message
     elif key == "raised":
@@ -159,6 +160,14 @@ def _raised(error: LearnerRaised, subject: Subject) -> Finding:
     raises = rf"`raise |[:;] *raise [\w.]*\b{re.escape(error.kind)}\b"  # alone on its line, or behind an `if`
     words = OWN_WORDS if re.search(raises, error.line) else error.message
     return Finding(False, key, text, where=where, events=len(subject.record), seen=(error.kind, words))
+
+
+def _brief(message: str) -> str:
+    """A library's words, short enough that the learner's own line has room beside them."""
+    # "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?)
+    # (size 3 is different from 0)": the sizes are what helps.
+    message = re.sub(r"Input operand \d+ has a mismatch .* \((size \d+ is different from \d+)\)$", r"\1", message)
+    return message if len(message) <= MOST_OF_A_MESSAGE else f"{message[:MOST_OF_A_MESSAGE].rstrip()} ..."
 
 
 def _stopped(exercise: Exercise, stop: TimeUp | WorkStopped) -> Finding:

@@ -60,15 +60,17 @@ def progress() -> None:
 
     exercises, kept = load_exercises(), load()
     earned_in_all = 0.0
+    widest = max(len(lesson.slug) for lesson in LESSONS)
+    name_width = max(len(exercise.name) for exercise in exercises.values())
     for lesson in LESSONS:
         earned = sum(kept.get(number, 0.0) for number in lesson.exercises)
         earned_in_all += earned
-        print(f"{lesson.slug:<18} {earned:>5.1f} of {lesson.points:>3} points")
+        print(f"{lesson.slug:<{widest}} {earned:>5.1f} of {lesson.points:>3} points")
         for number in lesson.exercises:
             points = kept.get(number)
             full = exercises[number].points
             state = "not tried" if points is None else "passed" if points >= full else f"{points:.1f} of {full}"
-            print(f"  {number:<4} {exercises[number].name:<18} {state}")
-    print(f"{'in all':<18} {earned_in_all:>5.1f} of {sum(lesson.points for lesson in LESSONS):>3} points")
+            print(f"  {number:<4} {exercises[number].name:<{name_width}} {state}")
+    print(f"{'in all':<{widest}} {earned_in_all:>5.1f} of {sum(lesson.points for lesson in LESSONS):>3} points")
     if progress_file() is None:
         print("Progress is not being kept (AUTOGRADE_PROGRESS=off, or a grader is running this notebook).")

@@ -80,6 +80,10 @@ def torchless_text(exercise: Exercise) -> str:
 
 def unsuitable_text(exercise: Exercise, type_name: str) -> str:
     """What to say where the work is no function or class."""
+    if type_name == exercise.name:
+        return _paragraph(
+            f"{exercise.id}: wanted the class `{exercise.name}` itself, got an object of it. The check makes its own."
+        )
     kind = "None" if type_name == "NoneType" else str(Opaque(type_name))
     wanted = f"{exercise.id}: wanted the function or class `{exercise.name}`, got {kind}"
     return _paragraph(f"{wanted}. Run the cell that defines it, then this one.")
@@ -115,7 +119,7 @@ def verdict_text(verdict: Verdict) -> str:
 
 def _failure_lines(verdict: Verdict, name: str, why: str, finding: Finding) -> list[str]:
     where = f", {finding.where}" if finding.where else ""
-    lines = _wrap("  ", f"{name}{where}: {finding.fact}", 2)
+    lines = _wrap("  ", f"{name}{where}: {finding.fact}", 2 if finding.expected else 3)
     values = f"expected {finding.expected}, got {finding.got}" if finding.expected else ""
     strip = strip_line(finding)
     if values or strip:

@@ -79,7 +79,8 @@ _ = check("0.1", first_try)
 #
 # - The first line has the number of the exercise and the points.
 # - Next come the **stages**, from the simplest question to the hardest. Each one *held* or *failed*. You get the
-#   points of the stages that held.
+#   points of the stages that held. Each wants right numbers as well as what its name says, so wrong numbers may fail
+#   all of them, *input untouched* too.
 # - Then comes the first stage that failed: **where** (which row, which position), what was **expected**, and what
 #   your code gave.
 # - **Looks like** is the diagnosis. The course knows many wrong ways to solve each exercise. Yours gave exactly the numbers

@@ -212,7 +212,8 @@ for tokens in (1024, 2048, 4096, 8192):
     print(f"{tokens:>6,} {both[0]:>17,} x {grown[0]:.1f} {both[1]:>13,} x {grown[1]:.1f}")
 
 # %% [markdown]
-# Twice as long is eight times the work without a cache, and four times with one. A cube against a square.
+# `x 7.4` is how many times the work grows when the text gets twice as long. The longer the text, the closer it comes to
+# eight times without a cache, and to four with one: a cube against a square.
 
 # %% [markdown]
 # ## Build it

@@ -50,12 +50,38 @@ def test_the_name_is_looked_up_where_check_is_called(capsys) -> None:
     assert ToyCache is not None
 
 
-@pytest.mark.parametrize("work", [None, 3, "", [1], Right(*[attend] * 3), Right.__doc__, np.zeros(3)])
+@pytest.mark.parametrize("work", [None, 3, "", [1], Right.__doc__, np.zeros(3)])
 def test_work_that_cannot_be_called(checked, work) -> None:
     """A learner passes a result, or a variable that the cell above has overwritten."""
     result = checked("1.3", work)
     assert result.points == 0.0
     assert "Run the cell that defines" in result.text
+
+
+def test_an_object_in_place_of_its_class(checked) -> None:
+    result = checked("1.3", Right(*[attend] * 3))
+    assert (result.points, result.text.split(". ")[0]) == (
+        0.0,
+        "1.3: wanted the class `ToyCache` itself, got an object of it",
+    )
+
+
+def test_an_error_is_told_with_the_line_of_the_learners(checked) -> None:
+    """NumPy's own words are long, and the line that raised is what helps."""
+
+    def turned(q, K, V):
+        return (K.T @ q) @ V
+
+    text = " ".join(checked("1.1", turned).text.split())
+    assert "ValueError: matmul: size 2 is different from 1 (line" in text and "`return (K.T @ q) @ V`)" in text
+
+
+def test_a_length_that_is_not_returned(checked) -> None:
+    class Lengthless(Right):
+        def __len__(self):
+            len(self.keys)
+
+    assert "Lengthless.__len__ returned None: is a `return` missing?" in checked("1.3", Lengthless).text
 
 
 class Mute:
@@ -154,9 +180,9 @@ async def later() -> None:
         (lambda: {1, 2}, "returned a set"),
         (lambda: Odd, "returned a type"),
         (lambda: attend, "returned a function"),
-        (lambda: [[1.0], [1.0, 2.0]], "returned a list of mixed things"),
-        (lambda: [1.0, "2"], "returned a list of mixed things"),
-        (lambda: endless(), "returned a list of mixed things"),
+        (lambda: [[1.0], [1.0, 2.0]], "returned a list or tuple of"),
+        (lambda: [1.0, "2"], "returned a list or tuple of"),
+        (lambda: endless(), "returned a list or tuple of"),
         (lambda: [0.0] * 1_000_000, "returned a list of too many items"),
         (lambda: True, "returned True"),
         (lambda: 1 + 2j, "returned a complex"),

@@ -21,8 +21,11 @@ def said(capsys, *args) -> str:
 
 def test_one_hint_at_a_time(capsys) -> None:
     """The third hint is almost the answer: it must not come first, and it comes again at the end."""
-    for number in (1, 2, 3, 3):
+    for number in (1, 2, 3):
         assert said(capsys, "1.3").startswith(f"Hint {number} of 3 for 1.3: {load()['1.3'].hints[number - 1][:20]}")
+    once_more = said(capsys, "1.3")
+    assert once_more.startswith("That was the last of the 3 hints for 1.3")
+    assert f"Hint 3 of 3 for 1.3: {load()['1.3'].hints[2][:20]}" in once_more
     assert said(capsys, "1.1").startswith("Hint 1 of 3 for 1.1")
 
 

@@ -46,7 +46,7 @@ def assert_caught(exercise: Exercise, seed: str) -> None:
 
 def test_the_mistake_of_the_page() -> None:
     scope = dict(vars(candidates))
-    exec(shown("class KeysAsValues"), scope)
+    exec(shown("class KeyAsQuery"), scope)
     mistake = eval(shown("Mistake("), scope)
     exercise = load()["1.3"]
     more = replace(exercise, mistakes=(*exercise.mistakes, mistake))

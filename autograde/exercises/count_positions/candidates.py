@@ -37,6 +37,10 @@ def prompt_never_grows(p, n):
     return n * p, p + n - 1
 
 
+def prompt_one_by_one(p, n):
+    return (p + n) * (p + n - 1) // 2, p + n - 1
+
+
 def swapped(p, n):
     return _right(p, n)[::-1]
 
@@ -103,6 +107,12 @@ MISTAKES = (
         prompt_never_grows,
         "Without a cache every step also sees the tokens made so far; you count only the prompt each time.",
         killed_by="a prompt of one",
+    ),
+    Mistake(
+        "prompt-token-by-token",
+        prompt_one_by_one,
+        "Without a cache you add 1 + 2 + ... from the prompt's first token on. The prompt goes in at once: begin with p.",
+        killed_by="a longer prompt",
     ),
     Mistake("results-swapped", swapped, "The two counts have changed places: (uncached, cached).", "a prompt of one"),
     Mistake(

@@ -79,7 +79,10 @@ def rows_computed(subject: Subject, rng: np.random.Generator) -> Iterable[Findin
             yield counts(subject, counted[i], step, key=name, fact=fact, where=where, seen=rows[-1])
 
 
-@stage("two caches", why="A second cache, begun while the first is in use, must know nothing of it.")
+@stage(
+    "two caches",
+    why="A second cache, begun while the first is in use, must know nothing of it: each counts its own tokens.",
+)
 def two_caches(subject: Subject, rng: np.random.Generator) -> Iterable[Finding]:
     long, short = make_case(rng, tokens=13), make_case(rng, tokens=3, width=2, head_dim=5)
     one = subject.new(*long.projections)

@@ -138,6 +138,52 @@ class AttendsFirst(Base):
         return output
 
 
+class AttendsToNothing(AttendsFirst):
+    """Without a special case for the first token, NumPy finds that there is no key to meet."""
+
+    def step(self, x):
+        output = self.look(x)
+        self.keep(x)
+        return output
+
+
+class AttendsToNothingTransposed(AttendsToNothing):
+    def look(self, x):
+        q, K, V = self.project_q(x), np.array(self.keys), np.array(self.values)
+        scores = q @ K.T / np.sqrt(len(q))
+        weights = np.exp(scores - scores.max())
+        return weights @ V / weights.sum()
+
+
+class AttendsToNothingInALoop(AttendsToNothing):
+    def look(self, x):
+        q = self.project_q(x)
+        scores = np.array([q @ key for key in self.keys]) / np.sqrt(len(q))
+        weights = np.exp(scores - scores.max())
+        return weights @ np.array(self.values) / weights.sum()
+
+
+class ForgetsTheValue(Base):
+    def keep(self, x):
+        self.keys.append(self.project_k(x))
+
+
+class KeysAsValues(Base):
+    def keep(self, x):
+        k = self.project_k(x)
+        self.project_v(x)
+        self.keys.append(k)
+        self.values.append(k)
+
+
+class ValuesAsKeys(Base):
+    def keep(self, x):
+        v = self.project_v(x)
+        self.project_k(x)
+        self.keys.append(v)
+        self.values.append(v)
+
+
 class NewestOnly(Base):
     def look(self, x):
         return _attend(self.project_q(x), self.keys[-1:], self.values[-1:])
@@ -289,6 +335,37 @@ MISTAKES = (
         "The newest token does not see itself: its key and value are kept only after attending.",
         killed_by="first token",
         seen_in="a course framework whose cached step left the new token out of its own attention",
+    ),
+    *(
+        Mistake(
+            name,
+            work,
+            "There is no key yet when the first token attends. Append its key and value first: it sees itself.",
+            killed_by="first token",
+        )
+        for name, work in (
+            ("attends-to-nothing", AttendsToNothing),
+            ("attends-to-nothing-transposed", AttendsToNothingTransposed),
+            ("attends-to-nothing-in-a-loop", AttendsToNothingInALoop),
+        )
+    ),
+    Mistake(
+        "forgets-the-value",
+        ForgetsTheValue,
+        "There are keys, and no values: `step` has to append both.",
+        killed_by="first token",
+    ),
+    Mistake(
+        "keys-as-values",
+        KeysAsValues,
+        "The key is kept twice, in place of the value too: append v to the values.",
+        killed_by="first token",
+    ),
+    Mistake(
+        "values-as-keys",
+        ValuesAsKeys,
+        "The value is kept twice, in place of the key too: append k to the keys.",
+        killed_by="every step",
     ),
     Mistake(
         "newest-only", NewestOnly, "Only the newest key and value are used; the kept ones never are.", "every step"
