@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -60,7 +61,17 @@ def make_source() -> NotebookNode:
 
 
 @pytest.fixture(scope="session")
-def tiny_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_alembic() -> Iterator[None]:
+    """nbgrader starts a program for each new gradebook, to ask it for the same number: seconds, where once will do."""
+    from nbgrader import api
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "get_alembic_version", cache(api.get_alembic_version))
+        yield
+
+
+@pytest.fixture(scope="session")
+def tiny_root(tmp_path_factory: pytest.TempPathFactory, one_alembic: None) -> Path:
     """The tiny course's folder, with characters in its path that mean something to a pattern."""
     from nbgrader.apps import NbGraderAPI
 

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from nbformat import NotebookNode
 
-from autograde.classroom import feedback
+from autograde.classroom import feedback, schedule
 from autograde.classroom.course import Course
 from autograde.classroom.feedback import Pages, write_pages
 from autograde.classroom.grade import Options, grade_class
+from tests.classroom.conftest import NoWorker
 
 LESSON = "07-tiny"
 STUDENTS = ["ann", "bob", "cy", "dan", "eve"]
 
 
-@pytest.fixture
-def graded(course: Course, hand_in, answered: NotebookNode, no_worker) -> Course:
-    """A class that is recorded and has no page."""
+@pytest.fixture(scope="module")
+def recorded(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """A class that is recorded and has no page. Nobody may change it: tests get a copy."""
+    course = Course(tiny_root, tmp_path_factory.mktemp("recorded") / "class")
     for student in STUDENTS:
-        hand_in(student, answered)
-    grade_class(course, Options(workers=1), say=lambda line: None)
+        folder = course.submitted / student / LESSON
+        folder.mkdir(parents=True)
+        shutil.copy(course.release(LESSON), folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "grade_job", NoWorker())
+        grade_class(course, Options(workers=1), say=lambda line: None)
     for student in STUDENTS:
         page(course, student).unlink()
     return course
+
+
+@pytest.fixture
+def graded(recorded: Course, tmp_path: Path) -> Course:
+    """A copy of that class."""
+    return replace(recorded, classroom=Path(shutil.copytree(recorded.classroom, tmp_path / "class {b} + (2)")))
 
 
 def page(course: Course, student: str):

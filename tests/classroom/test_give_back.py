@@ -10,20 +10,20 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograde.classroom import record, return_zip
+from autograde.classroom import record, return_zip, schedule
 from autograde.classroom.collected import COLUMNS
 from autograde.classroom.course import Course, prepare_process
 from autograde.cli import main
+from tests.classroom.conftest import NoWorker
 
 LESSON, WRITTEN = "07-tiny", "written-7-1"
 
 
-@pytest.fixture
-def written(tiny_root: Path, tmp_path: Path) -> Course:
-    """The tiny course with one more answer, which a person marks, and an empty class."""
-    root = tmp_path / "course"
-    shutil.copytree(tiny_root, root)
-    course = Course(root, tmp_path / "class")
+@pytest.fixture(scope="module")
+def with_written(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """The tiny course with one more answer, which a person marks, and a class. Nobody may change it."""
+    folder = tmp_path_factory.mktemp("written")
+    course = Course(Path(shutil.copytree(tiny_root, folder / "course")), folder / "class")
     tag = {"schema_version": 3, "grade_id": WRITTEN, "grade": True, "locked": False, "solution": True, "task": False}
     for path in (course.source(LESSON), course.release(LESSON)):
         notebook = nbformat.read(path, as_version=4)
@@ -33,17 +33,32 @@ def written(tiny_root: Path, tmp_path: Path) -> Course:
     return course
 
 
-@pytest.fixture
-def graded(written: Course, no_worker) -> Course:
+@pytest.fixture(scope="module")
+def once_graded(with_written: Course) -> Course:
     """Two students' work, graded with the stand-in: 1 of 6 points in each check, and an answer that waits."""
     prepare_process()
     for student in ("ann", "bob"):
-        notebook = nbformat.read(written.release(LESSON), as_version=4)
+        notebook = nbformat.read(with_written.release(LESSON), as_version=4)
         notebook.cells[-1].source = f"Because, says {student}."
-        folder = written.submitted / student / LESSON
+        folder = with_written.submitted / student / LESSON
         folder.mkdir(parents=True)
         nbformat.write(notebook, folder / f"{LESSON}.ipynb")
-    assert run("grade", written, "--jobs", "1", "--i-trust-these-submissions") == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "grade_job", NoWorker())
+        assert run("grade", with_written, "--jobs", "1", "--i-trust-these-submissions") == 0
+    return with_written
+
+
+@pytest.fixture
+def written(with_written: Course, tmp_path: Path) -> Course:
+    """A copy of the course, and no class."""
+    return Course(Path(shutil.copytree(with_written.root, tmp_path / "course")), tmp_path / "class")
+
+
+@pytest.fixture
+def graded(written: Course, once_graded: Course, no_worker: NoWorker) -> Course:
+    """The same with a copy of the graded class, which may be graded again."""
+    shutil.copytree(once_graded.classroom, written.classroom)
     return written
 
 
