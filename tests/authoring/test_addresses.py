@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from autograde import address, cli
-from autograde.authoring.addresses import PLACES, AddressError, files, normalised, remote, rewrite
+from autograde.authoring.addresses import AddressError, files, normalised, remote, rewrite
 from autograde.authoring.notebook import compose, to_text
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = address.REPOSITORY, "https://github.com/ada/kv"
+# Files that do not name the repository today, and may tomorrow.
+NOT_YET = ("pyproject.toml", "binder/postBuild", ".devcontainer/devcontainer.json")
 
 
 @pytest.mark.parametrize(
@@ -56,13 +58,16 @@ def test_it_is_found_from_the_git_remote(tmp_path):
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A few of the real files that name the repository, and one that names another."""
+    """A few of the real files that may name the repository, and one that names another."""
     for path in files(ROOT):
         if path.suffix != ".ipynb" or "01-toy" in path.name:
             target = tmp_path / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
-    (tmp_path / "docs" / "other.md").write_text(f"{OLD}-two {OLD}.old {OLD}.git {OLD}/x", encoding="utf-8")
+    (tmp_path / "docs" / "more").mkdir()
+    (tmp_path / "docs" / "more" / "other.md").write_text(f"{OLD}-two {OLD}.old {OLD}.git {OLD}/x", encoding="utf-8")
+    for name in NOT_YET:
+        (tmp_path / name).write_text(f"# {OLD}\n", encoding="utf-8")
     return tmp_path
 
 
@@ -75,11 +80,18 @@ def test_everything_follows(tree):
     assert rewrite(tree, NEW, dry_run=True) and text_of(tree) == before
     changed = {path.relative_to(tree).as_posix() for path in rewrite(tree, NEW)}
     after = text_of(tree)
-    assert {"autograde/address.py", "README.md", "docs/install.md"} <= changed
+    assert {"autograde/address.py", "README.md", "docs/install.md", *NOT_YET} <= changed
     assert {path.split("/")[0] for path in changed if path.endswith(".ipynb")} == {"lessons", "solutions"}
     assert "OWNER" not in re.sub(re.escape(OLD) + r"(-two|\.old)", "", after).replace('"/OWNER/" not in', "")
     assert f"{OLD}-two {OLD}.old {NEW}.git {NEW}/x" in after
     assert "colab.research.google.com/github/ada/kv/blob/main/lessons/01-toy-cache" in after
+
+
+def test_pages_that_the_next_build_makes_anew_are_let_be(tree):
+    page = tree / "docs" / "_generated" / "index.md"
+    page.parent.mkdir()
+    page.write_text(OLD, encoding="utf-8")
+    assert page not in rewrite(tree, NEW) and page.read_text(encoding="utf-8") == OLD
 
 
 def test_a_rewritten_notebook_is_what_a_build_makes(course, monkeypatch):
@@ -105,15 +117,19 @@ def test_the_command(course, monkeypatch, capsys):
 
 
 def test_the_repository_has_one_address():
-    """Every web address that ends in the repository's name, in every file of the tree, is the one of address.py."""
+    """Every web address that ends in the repository's name, in every file of the tree, is the one of address.py.
+
+    And a new one gets there: a file that names it and that `files` passes over would keep the old one for ever.
+    """
     name = OLD.rsplit("/", 1)[1]
     kinds = {".py", ".md", ".toml", ".yml", ".yaml", ".json", ".ipynb", ".txt"}
-    folders = ("autograde", "kvlib", "lessons", "solutions", "docs", "benchmarks")
+    folders = ("autograde", "kvlib", "lessons", "solutions", "docs", "benchmarks", ".github", ".ci")
+    reached = set(files(ROOT))
     mine = {path for folder in folders for path in (ROOT / folder).rglob("*")}
     seen = 0
-    for path in {*mine, *ROOT.glob("*.*"), *files(ROOT)}:
-        if path.suffix in kinds and path.is_file() and "_generated" not in path.parts:
+    for path in {*mine, *ROOT.glob("*.*"), ROOT / "Makefile", *reached}:
+        if (path.suffix in kinds or path.name == "Makefile") and path.is_file() and "_generated" not in path.parts:
             for owner in re.findall(rf"[/:]([\w.-]+)/{name}\b", path.read_text(encoding="utf-8")):
-                assert owner in ("OWNER", "you"), path
+                assert owner == "you" or (owner == "OWNER" and path in reached), path
                 seen += 1
-    assert seen > 40 and PLACES
+    assert seen > 40
