@@ -14,7 +14,8 @@ from autograde.lessons import LESSONS
 
 COURSE = Course()
 NEEDS = {"00": (), "01": ("matplotlib", "ipywidgets"), "02": (), "03": ("matplotlib", "ipywidgets"),
-         "04": ("torch", "matplotlib", "ipywidgets"), "08": ("torch", "matplotlib")}  # fmt: skip
+         "04": ("torch", "matplotlib", "ipywidgets"), "08": ("torch", "matplotlib"),
+         "11": ("torch", "matplotlib")}  # fmt: skip
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
@@ -36,6 +37,17 @@ def test_a_lesson_asks_for_what_it_uses(number):
     assert needs(COURSE, lesson, read_source(COURSE, lesson)) == NEEDS[number]
 
 
+def test_what_only_drawing_imports_is_asked_for_but_not_torch(course):
+    """kvlib draws inside functions: a picture needs matplotlib, and torch is the business of checks and cells."""
+    lesson = course.lessons[1]
+    module = course.package("kvlib") / "later.py"
+    assert needs(course, lesson, read_source(course, lesson)) == ()
+    module.write_text("from kvlib.figure import BLUE\n\nTWO = 2\n", encoding="utf-8")
+    assert needs(course, lesson, read_source(course, lesson)) == ("matplotlib",)
+    module.write_text("TWO = 2\n\n\ndef draw():\n    import ipywidgets, torch\n", encoding="utf-8")
+    assert needs(course, lesson, read_source(course, lesson)) == ("ipywidgets",)
+
+
 def test_the_links_are_the_services_own():
     slug = "01-toy-cache"
     book = "lessons/01-toy-cache/01-toy-cache.ipynb"
@@ -44,5 +56,6 @@ def test_the_links_are_the_services_own():
     assert address.archive() == f"{address.REPOSITORY}/archive/refs/heads/main.zip"
     link = address.nbgitpuller("https://hub.example.edu/", slug)
     assert link.startswith("https://hub.example.edu/hub/user-redirect/git-pull?repo=https%3A%2F%2Fgithub.com%2FOWNER")
+    assert "&branch=main&" in link
     assert link.endswith("urlpath=lab%2Ftree%2Fkvcache-course%2Flessons%2F01-toy-cache%2F01-toy-cache.ipynb")
     assert not address.published()
