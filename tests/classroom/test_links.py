@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from autograde import address
 from autograde.cli import main
 from autograde.lessons import LESSONS
 
-address = pytest.importorskip("autograde.address", reason="the course's address is not there yet")
 HUB = "https://hub.example.edu"
 
 
@@ -18,12 +18,16 @@ def test_a_link_for_each_lesson(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert [line.split()[0] for line in lines] == [lesson.slug for lesson in LESSONS]
     assert all(line.split()[1] == address.nbgitpuller(HUB, line.split()[0]) for line in lines)
     assert lines[0].split()[1].startswith(HUB)
+    assert main(["links", "--hub", HUB, LESSONS[1].slug]) == 0
+    assert capsys.readouterr().out.splitlines() == lines[1:2]
 
 
 @pytest.mark.parametrize(
     ("published", "options", "said"),
     [
         (True, ["--hub", "hub.example.edu"], "--hub: wanted an address such as https://hub.example.edu"),
+        (True, ["--hub", "ftp://hub.example.edu"], "--hub: wanted an address such as https://hub.example.edu"),
+        (True, ["--hub", "https:///hub"], "--hub: wanted an address such as https://hub.example.edu"),
         (True, ["--hub", HUB, "99-none"], "there is no lesson '99-none'"),
         (False, ["--hub", HUB], "no published repository yet"),
     ],
