@@ -22,7 +22,8 @@ def berlin(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_day_ends_where_the_machine_is(berlin: None) -> None:
     assert parse_due("2027-01-31") == datetime(2027, 1, 31, 22, 59, 59)
-    assert parse_due("2027-01-31 18:00") == datetime(2027, 1, 31, 17)
+    assert parse_due(" 2027-01-31 18:00\n") == datetime(2027, 1, 31, 17)
+    assert parse_due("20270131") == parse_due("2027-01-31")
 
 
 def test_a_zone_may_be_named() -> None:
@@ -32,4 +33,10 @@ def test_a_zone_may_be_named() -> None:
 @pytest.mark.parametrize("text", ["", "tomorrow", "31.01.2027", "2027-02-30", "2027-01-31 25:00", "18:00"])
 def test_what_is_no_date_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="wanted a date such as 2027-01-31"):
+        parse_due(text)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01 00:00+14:00", "9999-12-31 23:00-14:00"])
+def test_a_moment_that_is_no_date_in_utc_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="wanted a date of this era"):
         parse_due(text)
