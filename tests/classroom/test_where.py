@@ -38,5 +38,7 @@ def test_folders_beside_an_installed_package_are_no_course(tmp_path: Path, monke
 def test_a_folder_that_is_no_course_is_named(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match="--course: there is no folder"):
         where.course_root(tmp_path / "none")
-    with pytest.raises(CourseError, match="--course: wanted a folder with solutions/ and lessons/"):
-        where.course_root(tmp_path)
+    for part in ("lessons", "solutions"):
+        (tmp_path / part / part).mkdir(parents=True)
+        with pytest.raises(CourseError, match="--course: wanted a folder with solutions/ and lessons/"):
+            where.course_root(tmp_path / part)
