@@ -34,6 +34,9 @@ class Page(HTMLParser):
             self.loads.append((tag, found.get("href") or ""))
         if tag in LOADING and (found.get("src") or found.get("data")):
             self.loads.append((tag, found.get("src") or found.get("data") or ""))
+        for one in (found.get("srcset") or "").split(","):
+            if one.strip():
+                self.loads.append((tag, one.split()[0]))
         if tag == "img":
             self.pictures.append((found.get("src") or "", found.get("alt")))
         self._article += tag == "article"

@@ -13,6 +13,8 @@ from autograde.authoring.site.mathml import convert
 from tests.site.conftest import build, copy_docs
 from tests.site.page import Page
 
+OF_STYLE = re.compile(r"(url\(|@import)[^;)]*//[^;)]*")
+IN_A_PAGE = re.compile(r"<style\b.*?</style>|<[a-z][^<>]*\sstyle=[^<>]*>|<script\b.*?</script>", re.DOTALL)
 BADGES = ("colab.research.google.com", "kaggle.com", "www.kaggle.com", "mybinder.org", "img.shields.io")
 
 
@@ -39,9 +41,9 @@ def test_nothing_is_loaded_from_another_host_but_badges(pages: dict[str, Page], 
         if urlsplit(address).netloc and not (tag == "img" and urlsplit(address).netloc in BADGES)
     ]
     sheets = [(path.name, text) for path in site.rglob("*.css") for text in [path.read_text(encoding="utf-8")]]
-    foreign += [
-        (name, found[0]) for name, text in sheets for found in re.finditer(r"(url\(|@import)[^;)]*//[^;)]*", text)
-    ]
+    sheets += [(name, part[0]) for name, page in pages.items() for part in IN_A_PAGE.finditer(page.text)]
+    foreign += [(name, found[0]) for name, text in sheets for found in OF_STYLE.finditer(text)]
+    foreign += [(name, text) for name, text in sheets if re.search(r"\bimport\(?\s*[\"'](https?:)?//", text)]
     assert not foreign
 
 
