@@ -26,12 +26,14 @@ import pytest
 from autograde.classroom.course import course_at
 from autograde.classroom.execute import tier_for
 from autograde.classroom.sample import read_answers, submit
+from autograde.cli import main
 from autograde.sandbox.tiers import NoSandbox
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MADE = {".git", ".venv", ".cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", "build", "classroom"}
-CLASS = ("autograde", "cd")  # these follow one another, in one class
+CLASS = ("autograde ", "cd ")  # these follow one another, in one class
+STEPS = ["quickstart", "release", "collect", "grade", "feedback", "export", "report"]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 
 
@@ -39,6 +41,11 @@ def commands() -> list[str]:
     """The lines of the README's shell blocks, without what is said about them."""
     blocks = re.findall(r"^```sh\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
     return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def steps() -> list[str]:
+    """What `autograde` is asked for, in its order."""
+    return [line.split()[1] for line in commands() if line.startswith("autograde ")]
 
 
 def left_out(folder: str, names: list[str]) -> set[str]:
@@ -96,6 +103,17 @@ def test_every_command_has_a_test():
     installs = [line for line in commands() if line.startswith("pip install ")]
     assert len(commands()) >= 12 and len(installs) == 1
     assert set(commands()) - known - set(installs) == set()
+    assert steps() == STEPS
+    fences = [line.strip() for line in README.splitlines() if line.lstrip().startswith("```")]
+    # A command in a block of another kind would be run by nobody.
+    assert set(fences[::2]) == {"```sh", "```text"} and set(fences[1::2]) == {"```"}
+
+
+def test_each_command_of_a_class_but_the_report_takes_a_dry_run(capsys):
+    for step in STEPS:
+        with pytest.raises(SystemExit):
+            main([step, "--help"])
+        assert ("--dry-run" in capsys.readouterr().out) == (step != "report"), step
 
 
 @pytest.fixture
@@ -180,9 +198,6 @@ def test_make_demo_grades_a_made_up_class(copy, locked_in):
 def test_the_commands_of_a_class_in_their_order(copy, locked_in, tmp_path):
     """Quickstart, and then every command in the folder that it made."""
     lines = [line for line in commands() if line.startswith(CLASS)]
-    assert [line.split()[1] for line in lines if line.startswith("autograde")] == [
-        "quickstart", "release", "collect", "grade", "feedback", "export", "report",
-    ]  # fmt: skip
     given = course_at(ROOT, tmp_path / "given")
     for path in sorted((ROOT / "tests/sample_class/01-toy-cache").glob("*.py"))[:2]:
         submit(given, read_answers(path), "01-toy-cache")
