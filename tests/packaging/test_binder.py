@@ -7,11 +7,14 @@ import os
 import re
 import subprocess
 
+from autograde import address
+
 
 def test_it_installs_the_course_with_the_versions_of_everybody_else(root, project):
     text = (root / "binder/requirements.txt").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert lines[0] == "-c ../constraints.txt"
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in lines  # nowhere else is a +cpu build
     [torch] = [line for line in lines if line.startswith("torch")]
     pins = (root / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert torch.removesuffix("+cpu") in pins and torch.endswith("+cpu")
@@ -31,4 +34,13 @@ def test_what_runs_after_it_writes_settings(root, tmp_path):
     done = subprocess.run(["bash", script], env=os.environ | {"PATH": path}, stdin=subprocess.DEVNULL)
     assert done.returncode == 0
     settings = json.loads((tmp_path / "env/share/jupyter/lab/settings/overrides.json").read_text(encoding="utf-8"))
-    assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    wanted = {"fetchNews": "false", "checkForUpdates": False}
+    assert settings == {"@jupyterlab/apputils-extension:notification": wanted}
+
+
+def test_its_link_opens_a_lesson_that_is_there(root):
+    page = (root / "docs/install.md").read_text(encoding="utf-8")
+    [link] = re.findall(r"https://mybinder\.org/v2/gh/([^)\s]+)", page)
+    place, _, opens = link.partition("?urlpath=lab/tree/")
+    assert place == "/".join([*address.REPOSITORY.split("/")[-2:], address.BRANCH])
+    assert (root / opens).is_file()
