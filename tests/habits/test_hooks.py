@@ -145,6 +145,9 @@ def test_spaces_at_the_end_of_a_line_are_taken_out(repository):
     path = write(repository, "notes.md", "one  \ntwo\n")
     assert run(repository, "trailing-whitespace") == 1
     assert path.read_text(encoding="utf-8") == "one\ntwo\n"
+    kept = [write(repository, name, "one  \n") for name in ("LICENSE-PROSE", "lessons/a.ipynb")]
+    assert run(repository, "trailing-whitespace") == 0
+    assert {path.read_text(encoding="utf-8") for path in kept} == {"one  \n"}
 
 
 def test_merge_markers_stop_the_commit(repository):
