@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autograde.classroom import quickstart
 from autograde.classroom.where import CHECKOUT
 from autograde.cli import main
 
@@ -28,6 +29,20 @@ def test_a_folder_of_one_lesson(tmp_path: Path, capsys: pytest.CaptureFixture) -
     for command in ("release", "collect", "grade", "feedback", "export", "report"):
         assert f"autograde {command} classroom" in page
     assert LESSON in page and "next: cd" in capsys.readouterr().out
+
+
+def test_what_was_left_beside_a_lesson_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    for part in ("lessons", "solutions"):
+        for left in (".ipynb_checkpoints", "__pycache__"):
+            (source / part / LESSON / left).mkdir(parents=True)
+        for name in (LESSON, f"{LESSON}.before-reset-1"):
+            (source / part / LESSON / f"{name}.ipynb").write_text("{}")
+    (source / "solutions" / f"{LESSON}.py").write_text("")
+    monkeypatch.setattr(quickstart, "course_files", lambda: source)
+    assert main(["quickstart", str(tmp_path / "new")]) == 0
+    for part in ("lessons", "solutions"):
+        assert [path.name for path in (tmp_path / "new" / part / LESSON).iterdir()] == [f"{LESSON}.ipynb"]
 
 
 def test_all_lessons_by_default(tmp_path: Path) -> None:
