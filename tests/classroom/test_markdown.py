@@ -18,6 +18,7 @@ HOSTILE = [
     "<a href='https://example.org' onclick='alert(1)'>x</a>",
     "<iframe src='https://example.org'></iframe>",
     "<svg/onload=alert(1)>",
+    "<svg onload=alert(1)><image href='https://example.org/x.png'/></svg>",
     "<details open ontoggle=alert(1)>x</details>",
     "<style>@import 'https://example.org/x.css'</style>",
     "<form action='https://example.org'><input name=q></form>",
