@@ -27,6 +27,13 @@ def test_canvas(classroom: Path, export: Callable[..., int], tmp_path: Path, cap
     assert (classroom / "report" / "canvas.csv").read_text().splitlines()[2] == "Ann,1,ann,A,4"
 
 
+def test_canvas_by_another_name(classroom: Path, export: Callable[..., int], tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_text(CANVAS.replace("07-tiny", "Tiny one"))
+    options = ["--lms", "canvas", "--canvas-template", str(tmp_path / "export.csv")]
+    assert export(*options, "--column", "07-tiny=Tiny one") == 0
+    assert (classroom / "report" / "canvas.csv").read_text().splitlines()[2] == "Ann,1,ann,A,4"
+
+
 def test_moodle(classroom: Path, export: Callable[..., int]) -> None:
     assert export("--lms", "moodle", "--moodle-id", "username", "--column", "07-tiny=Tiny one") == 0
     lines = (classroom / "report" / "moodle.csv").read_text(encoding="utf-8").splitlines()
