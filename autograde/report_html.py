@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 from autograde.finding import Finding
 from autograde.judge import Verdict
@@ -88,4 +89,5 @@ def _strip(finding: Finding) -> str:
 
 def _box(title: str, text: str, colour: str) -> str:
     style = f"border:1px solid {colour};border-radius:3px;padding:.2em .6em;margin-top:.3em"
-    return f'<div style="{style}"><b>{title}:</b> {escape(text)}</div>'
+    shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))  # as Markdown would: the text of hints is Markdown
+    return f'<div style="{style}"><b>{title}:</b> {shown}</div>'

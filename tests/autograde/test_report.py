@@ -89,6 +89,15 @@ def test_a_verdict_says_what_held_and_what_did_not(double) -> None:
     assert places == sorted(places)
 
 
+def test_names_in_a_diagnosis_look_like_code(double) -> None:
+    """A card is HTML: backticks would stand there as they are. Text keeps them."""
+    tells = "Write `<=`, not `<`, for `x`."
+    named = replace(double, mistakes=tuple(replace(mistake, tells=tells) for mistake in double.mistakes))
+    verdict = judge_here(named, lambda x: 2 * x if x < 4 else 0)
+    assert "Write <code>&lt;=</code>, not <code>&lt;</code>, for <code>x</code>." in verdict_html(verdict)
+    assert tells in verdict_text(verdict)
+
+
 def test_positions_are_drawn(double) -> None:
     """Which steps were right is a picture, with words for those who hear it read."""
     verdict = failing(double, marks=(True, False, True), axis="step", first=1, expected="1", got="2")
