@@ -31,8 +31,9 @@ def draw_budget(gpu_bytes: int, weight_bytes: int, reserve_bytes: int, sequence_
     count = _draw_bar(figure, figure.subplots(), gpu_bytes, weight_bytes, reserve_bytes, sequence_bytes)
     over = " The weights and the reserve alone do not fit." if weight_bytes + reserve_bytes > gpu_bytes else ""
     alt = (
-        f"Memory of one GPU, {gpu_bytes / GB:.4g} GB: weights {weight_bytes / GB:.4g} GB, reserve "
-        f"{reserve_bytes / GB:.4g} GB, then {count} whole sequences of {sequence_bytes / GB:.4g} GB of cache.{over}"
+        f"Memory of one GPU, {_short(gpu_bytes / GB, 4)} GB: weights {_short(weight_bytes / GB, 4)} GB, reserve "
+        f"{_short(reserve_bytes / GB, 4)} GB, then {count} whole sequences of {_short(sequence_bytes / GB, 4)} GB of "
+        f"cache.{over}"
     )
     return described(figure, alt)
 
@@ -63,10 +64,12 @@ def plan_facts(plan: Plan) -> dict[str, str]:
     >>> plan_facts(make_plan(load_config("llama-3-8b"), "H100", context=8192, batch=8))["cache per token"]
     '128 KiB'
     """
+    seconds = plan.step_seconds
+    step = f"{_short(1000 * seconds)} ms" if seconds < 1 else f"{_short(seconds)} s"
     return {
-        "cache per token": f"{plan.kv_bytes_per_token / 1024:,.4g} KiB",
+        "cache per token": f"{_short(plan.kv_bytes_per_token / 1024, 4)} KiB",
         "sequences that fit": f"{plan.sequences_that_fit:,}",
-        "one decode step": f"{1000 * plan.step_seconds:,.3g} ms at least",
+        "one decode step": f"{step} at least",
         "what binds": plan.binds,
     }
 
@@ -90,7 +93,7 @@ def _draw_bar(figure: Figure, axes: Axes, gpu: int, weights: int, reserve: int, 
     axes.axvline(gpu / GB, color=RED, linewidth=2.5, linestyle="--", label="all of the GPU")
     axes.set_yticks([])
     axes.set_xlabel("GB on one GPU")
-    axes.set_title(f"{count:,} sequence{'s' * (count != 1)} of {sequence / GB:.3g} GB fit", loc="left")
+    axes.set_title(f"{count:,} sequence{'s' * (count != 1)} of {_short(sequence / GB)} GB fit", loc="left")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     _clean(axes, "top", "right", "left")
     return count
@@ -164,8 +167,9 @@ def draw_latency_throughput(batches: Sequence[int], seconds: Sequence[float], fi
     return described(figure, " ".join(sentences))
 
 
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+def _short(number: float, digits: int = 3) -> str:
+    """So many digits, but all of a whole number: 1.64e+05 is no number that people read."""
+    return f"{number:,.0f}" if number >= 10 ** (digits - 1) else f"{number:.{digits}g}"
 
 
 def _clean(axes: Axes, *sides: str) -> None:
