@@ -89,7 +89,8 @@ def draw_sweep(points: Sequence[tuple[int, float]], chosen: int | None = None) -
     for power, error in points:
         if power == chosen:
             axes.plot([power], [error], color=RED, marker="s", markersize=11, fillstyle="none")
-            axes.annotate(f"2**{power}: {error:.2g}", (power, error), (8, 8), textcoords="offset points")
+            # Not beside the mark, where the curve would cross the words.
+            axes.set_title(f"2**{power}: relative error {error:.2g}", loc="left")
     axes.set_yscale("log")
     axes.set_xlabel("scale, as a power of 2: too small clamps, too large loses")
     axes.set_ylabel("relative error")
@@ -136,7 +137,7 @@ def draw_budget(moved: Any, bound: Any) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("output")
     axes.set_ylabel("moved by")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))  # bars are everywhere
     _bare(axes)
     return described(figure, describe_budget(moved, bound))
 

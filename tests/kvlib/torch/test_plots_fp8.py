@@ -48,7 +48,8 @@ def test_the_sweep_uses_the_readers_own_cast(draw):
 def test_the_chosen_scale_is_marked(draw):
     points = scale_sweep(cast, draw(3, 4).float())
     figure = draw_sweep(points, 4)
-    assert figure.axes[0].texts[0].get_text().startswith("2**4:")
+    assert figure.axes[0].get_title(loc="left").startswith("2**4: relative error ")
+    assert not figure.axes[0].texts, "words beside the mark would be crossed by the curve"
     assert figure.alt.endswith("Chosen: 2**4.") and not draw_sweep(points).alt.endswith("Chosen: 2**4.")
 
 
@@ -64,3 +65,12 @@ def test_the_widget_moves_the_mark(draw):
 def test_the_budget_tells_how_much_of_it_was_used():
     figure = draw_budget([0.1, -0.2, 0.3], [1.0, 1.0, 1.0])
     assert figure.alt == "3 outputs: what was measured is at most 30% of its bound, 20.0% in the middle."
+
+
+def test_the_budgets_legend_is_above_the_bars():
+    """Inside the axes there is no place without a bar."""
+    figure = draw_budget([0.1] * 8, [1.0] * 8)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    legend = axes.get_legend().get_window_extent()
+    assert axes.get_window_extent().y1 <= legend.y0 and legend.y1 <= figure.bbox.y1
