@@ -150,6 +150,7 @@ def draw_utilisation(steps: Sequence[Step]) -> Figure:
     lines.fill_between(range(len(steps)), [step.tokens for step in steps], color=PALE, label="tokens held")
     lines.set_xlabel("step")
     lines.set_ylabel("slots taken")
+    lines.yaxis.set_major_formatter("{x:,.0f}")
     lines.legend(frameon=False, fontsize=8)
     held = shares(steps)
     for row, name in enumerate(LAYOUTS):

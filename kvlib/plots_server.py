@@ -99,6 +99,7 @@ def draw_timeline(log: Sequence[Note]) -> Figure:
     axes.set_yticks(range(len(rows)), [str(i) for i in rows], fontsize=8)
     axes.set_ylabel("request")
     axes.set_xlabel("time (ms)")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.legend(ncols=6, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     _bare(axes)
     return described(figure, describe_timeline(log))
@@ -123,7 +124,8 @@ def draw_load(reports: Mapping[str, Mapping[float, Report]], unit: str = "reques
         _readable(axes)
     figure.axes[0].legend(frameon=False, fontsize=8)
     parts = [
-        f"{way}, {name.upper()} {percent}%: " + ", ".join(f"{y:,.3g} at {x:g}" for x, y in _points(by, name, percent))
+        f"{way}, {name.upper()} {percent}%: "
+        + ", ".join(f"{_short(y)} at {x:g}" for x, y in _points(by, name, percent))
         for way, by in reports.items()
         for name in ("ttft", "itl")
         for percent in (50, 95)
@@ -172,6 +174,10 @@ def _points(by_load: Mapping[float, Report], name: str, percent: int) -> list[tu
 
     values = {load: percentile(getattr(one, name), percent) for load, one in by_load.items()}
     return [(load, 1000 * value) for load, value in values.items() if value is not None]
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _readable(axes: Axes) -> None:

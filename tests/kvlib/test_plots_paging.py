@@ -86,6 +86,12 @@ def test_utilisation_has_each_layouts_share_in_words_and_numbers():
     assert len({line.get_linestyle() for line in lines}) == 3  # told apart without colour
 
 
+def test_slots_are_written_as_in_the_text():
+    figure = draw_utilisation(layouts([Request(0, 900, 9)] * 40, 1024, 16))
+    figure.draw_without_rendering()
+    assert "10,000" in [label.get_text() for label in figure.axes[0].get_yticklabels()]
+
+
 def test_the_explorer_steps_through_the_readers_own_tables():
     pytest.importorskip("ipywidgets")
     from kvlib.widgets import explore_blocks

@@ -79,6 +79,8 @@ def test_the_timeline_has_a_row_for_each_and_a_cross_for_the_aborted():
         "decode",
         "preempted",
     ]
+    figure.draw_without_rendering()
+    assert "2,000" in [label.get_text() for label in axes.get_xticklabels()]
     assert figure.alt == describe_timeline(LOG)
     assert "4: prefill 3,000 ms, decode 3,000 ms, preempted 2,000 ms, done" in figure.alt
     assert "2: waiting 3,500 ms, prefill 1,000 ms, aborted" in figure.alt
@@ -97,7 +99,7 @@ def test_load_has_two_lines_for_each_way_in_both_panels():
         assert lines == [([1, 2], [middle] * 2), ([1, 2], [high] * 2), ([1], [middle]), ([1], [high])]
         assert len({(line.get_linestyle(), line.get_marker()) for line in axes.lines}) == 4  # told apart without colour
         assert axes.get_xlabel() == "asks"
-    assert "Milliseconds against asks. one, TTFT 50%: 2e+03 at 1, 2e+03 at 2;" in figure.alt
+    assert "Milliseconds against asks. one, TTFT 50%: 2,000 at 1, 2,000 at 2;" in figure.alt
 
 
 def test_the_storm_has_every_pool_and_its_numbers():
