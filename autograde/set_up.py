@@ -22,18 +22,20 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 DISTRIBUTION = "kvcache-course"
+# In colour or with news of pip itself, the last line would not say what went wrong.
+PIP = ("-m", "pip", "install", "--quiet", "--no-input", "--no-color", "--disable-pip-version-check")
 TORCH_CPU = ("--index-url", "https://download.pytorch.org/whl/cpu")
 
 
 def set_up(*packages: str) -> None:
-    """Install those of NumPy and `packages` that are missing, and print a table of what this machine can run.
+    """Install those of `packages` that are missing, and print a table of what this machine can run.
 
     packages: import names, such as "torch". Never raises: what could not be installed is said, with what to try.
     """
-    missing = [name for name in ("numpy", *packages) if not _is_there(name)]
+    missing = [name for name in packages if not _is_there(name)]
     if missing and is_checkout():
         print(
-            f"Not installed here: {', '.join(missing)}. What needs it is skipped; docs/install.md says how to get it."
+            f"Not installed here: {', '.join(missing)}. What needs it cannot run; docs/install.md says how to get it."
         )
     elif missing:
         for name in missing:
@@ -44,9 +46,6 @@ def set_up(*packages: str) -> None:
         _see_what_is_new()
     for line in remarks(packages):
         print(line)
-    if not _is_there("numpy"):
-        print("Without NumPy no lesson runs.")
-        return
     from kvlib.machine import report
 
     report()
@@ -97,7 +96,7 @@ def _install(name: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in installed())
         done = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "-c", path, *more, name],
+            [sys.executable, *PIP, "-c", path, *more, name],
             capture_output=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
         )  # fmt: skip
     finally:
@@ -106,7 +105,7 @@ def _install(name: str) -> None:
     if done.returncode:
         why = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
         print(f"{name} could not be installed: {why[-1].strip() if why else f'pip ended with {done.returncode}'}")
-        print("What needs it is skipped. Is this notebook allowed to use the internet? Then run this cell again.")
+        print("What needs it cannot run. Is this notebook allowed to use the internet? Then run this cell again.")
 
 
 def installed() -> list[str]:

@@ -41,7 +41,7 @@ def skips(found: Found) -> dict[str, str]:
     no_gpu = no_torch or found["gpu_error"] or (None if found["gpu"] else "no GPU")
     skipped = {}
     if no_torch:
-        skipped["torch"] = f"what uses PyTorch from lesson 04 on is skipped: {no_torch}"
+        skipped["torch"] = f"lessons 04 to 12 need PyTorch: {no_torch}"
     if no_gpu:
         skipped["GPU"] = f"lesson 07's GPU laboratory is skipped: {no_gpu}"
     if found["gpu_error"]:
@@ -67,7 +67,7 @@ def table(found: Found) -> str:
     >>> print(table(found))
     Python       3.11.9
     NumPy        2.3.0
-    torch        not installed         what uses PyTorch from lesson 04 on is skipped: torch is not installed
+    torch        not installed         lessons 04 to 12 need PyTorch: torch is not installed
     ...
     """
     gpu = found["gpu"] or ("none" if found["torch"] else "only torch could tell")

@@ -32,13 +32,10 @@
 # %% [markdown]
 # ## What this machine can run
 #
-# Everything graded runs on a plain CPU. Some experiments in later lessons use a GPU if there is one. The set-up cell at the
-# top of each lesson installs what a cloud notebook lacks, and ends with this table: what you have, and what will be skipped.
-
-# %% tags=["nbval-ignore-output"]
-from kvlib.machine import report
-
-report()
+# Everything graded runs on a plain CPU. Some experiments in later lessons use a GPU if there is one. The folded set-up cell
+# above, which every lesson has, installs what a cloud notebook lacks. Run it: it ends with a table of what this machine has,
+# and what will be skipped for want of the rest. Some later lessons also run a small real model, and say so where it is
+# missing.
 
 # %% [markdown]
 # ## A check that fails on purpose
@@ -132,7 +129,9 @@ def softmax(scores):
 #   defined yet, it says so. Errors are reported with your own line, and a
 #   loop that never ends is stopped after ten seconds.
 # - Whatever your code prints during a check is not shown. Print in a cell of your own instead.
-# - `hint("0.1")` prints the next hint, for those who prefer a function to a fold.
+# - After `from autograde import hint, reset`, there is also `hint("0.1")`, which prints the next hint, for those who prefer a
+#   function to a fold, and `reset("0.1")`, which puts the exercise as you first got it into a new cell below. Your own cell
+#   stays.
 # - `progress()` shows what passes so far. It is kept in a small file in your home folder, and is for you alone.
 
 # %% tags=["nbval-ignore-output"]

@@ -53,8 +53,8 @@ try:
     import autograde.set_up
 except ImportError:
     source = os.environ.get("KVCOURSE_SOURCE", "{address.archive()}")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", source]
-    done = subprocess.run(pip, capture_output=True, text=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, "--no-deps", source, "numpy"], capture_output=True, text=True)
     if done.returncode:
         print(f"The course could not be installed from {{source}}:", *done.stderr.strip().splitlines()[-1:])
     if site.ENABLE_USER_SITE:

@@ -52,20 +52,12 @@ def test_in_a_checkout_nothing_is_installed(pip, monkeypatch, capsys):
     monkeypatch.setattr(set_up, "is_checkout", lambda: True)
     set_up.set_up("torch")
     assert pip.asked == []
-    assert capsys.readouterr().out.startswith("Not installed here: torch. What needs it is skipped; docs/install.md")
+    assert capsys.readouterr().out.startswith("Not installed here: torch. What needs it cannot run; docs/install.md")
 
 
 def test_a_checkout_is_told_from_an_installed_course(tmp_path):
     assert set_up.is_checkout()
     assert not set_up.is_checkout(tmp_path / "site-packages" / "autograde")
-
-
-def test_without_numpy_it_is_asked_for_first_and_there_is_no_table(pip, monkeypatch, capsys):
-    monkeypatch.setattr(set_up, "_is_there", lambda name: False)
-    set_up.set_up("matplotlib")
-    assert [command[-1] for command in pip.asked] == ["numpy", "matplotlib"]
-    said = capsys.readouterr().out
-    assert said.endswith("Without NumPy no lesson runs.\n") and "GPU" not in said
 
 
 def test_only_the_missing_is_installed_and_every_version_is_kept(pip, monkeypatch, capsys):
@@ -129,7 +121,7 @@ def run_cell(folder: Path, *, pip_says: int | None, **environment: str) -> subpr
     if pip_says is not None:
         start = (
             "import subprocess as s, sys, types\nsys.modules['autograde'] = None\n"
-            "def run(command, **how):\n    print('ASKED', *command[-2:])\n"
+            "def run(command, **how):\n    print('ASKED', *command[-3:])\n"
             f"    return types.SimpleNamespace(returncode={pip_says}, stderr='x\\nERROR: no network\\n')\n"
             "s.run = run\n"
         )
@@ -147,9 +139,9 @@ def test_the_cell_installs_nothing_where_the_course_is(tmp_path):
 
 
 def test_the_cell_asks_pip_for_the_course_where_it_is_missing(tmp_path):
-    assert f"ASKED --no-deps {address.archive()}\n" in run_cell(tmp_path, pip_says=0).stdout
+    assert f"ASKED --no-deps {address.archive()} numpy\n" in run_cell(tmp_path, pip_says=0).stdout
     done = run_cell(tmp_path, pip_says=0, KVCOURSE_SOURCE="/a/wheel.whl")
-    assert "ASKED --no-deps /a/wheel.whl\n" in done.stdout
+    assert "ASKED --no-deps /a/wheel.whl numpy\n" in done.stdout
     assert done.returncode == 0 and "Python " in done.stdout  # pip put it where the cell now finds it
 
 
