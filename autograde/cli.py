@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -34,7 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             import_module(part).add_commands(subparsers)
     arguments = parser.parse_args(argv)
     try:
-        return arguments.run(arguments)
+        status = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the last flush would complain
+        return 1
     except KeyboardInterrupt:
         print(f"\n{arguments.command}: stopped. What is finished is kept; the same command goes on.", file=sys.stderr)
         return 130

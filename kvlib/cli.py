@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -37,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_size(commands)
     arguments = parser.parse_args(argv)
     try:
-        print(arguments.run(arguments))
+        print(arguments.run(arguments), flush=True)
+    except BrokenPipeError:  # whoever reads, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the last flush would complain
+        return 1
     except OverflowError:
         print(f"kvlib {arguments.command}: a number is too large to calculate with", file=sys.stderr)
         return 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,22 @@ def test_a_folder_that_cannot_be_written_to_is_a_sentence(
 def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         told(FileNotFoundError(2, "No such file", "/x"), monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["kvlib.cli size --list", "autograde lessons address https://example.org/a/b --dry-run"],
+    ids=lambda command: command.split()[0],
+)
+def test_a_reader_that_has_seen_enough_is_no_error(command: str) -> None:
+    """As with `| head`."""
+    code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name='__main__')"
+    start = [sys.executable, "-c", code, *command.split()]
+    if command.startswith("kvlib"):
+        start[2] = "import sys; from kvlib.cli import main; sys.exit(main(sys.argv[2:]))"
+    with subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        assert (running.stderr.read(), running.wait()) == (b"", 1)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def _course(args: argparse.Namespace, classroom: Path | None) -> Course:
     from autograde.classroom.course import course_at
     from autograde.classroom.where import course_root
 
-    root = course_root(args.course)
+    root = course_root(args.course, classroom)
     how = {"cell_seconds": args.cell_timeout, "trusted": args.trusted, "tier": args.sandbox, "db_url": args.db}
     return course_at(root, classroom or root / "classroom" / "demo", **how)
 

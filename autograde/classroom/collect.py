@@ -44,7 +44,7 @@ def run_collect(args: argparse.Namespace) -> int:
     from autograde.classroom.where import course_root
 
     try:
-        course = course_at(course_root(args.course), args.classroom)
+        course = course_at(course_root(args.course, args.classroom), args.classroom)
         if course.classroom.exists() and not course.classroom.is_dir():
             raise CourseError(f"wanted a class's folder, got the file {args.classroom}")
         sources = _sources(course, args)

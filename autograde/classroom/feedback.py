@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -68,6 +69,11 @@ class Pages:
             self._started.append((students, future))
 
 
+def numbered(page: str) -> str:
+    """nbgrader's list of points calls every check "Test cell": say which exercise it is."""
+    return re.sub(r'<a href="#check-(\d+)-(\d+)">Test cell</a>', r'<a href="#check-\1-\2">Exercise \1.\2</a>', page)
+
+
 def write_pages(course: Course, lesson: str, students: list[str]) -> list[Page]:
     """Write some students' pages with one call of nbgrader's, which goes on to the next where one fails."""
     if not students:
@@ -83,4 +89,7 @@ def write_pages(course: Course, lesson: str, students: list[str]) -> list[Page]:
     if str(said.get("error", "")).strip().endswith("KeyboardInterrupt"):  # nbgrader catches it
         raise KeyboardInterrupt
     log = str(said.get("log", ""))
+    for page in pages.values():
+        if page.exists():
+            page.write_text(numbered(page.read_text(encoding="utf-8")), encoding="utf-8")
     return [(student, "" if page.exists() else log or "no reason given") for student, page in pages.items()]

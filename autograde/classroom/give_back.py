@@ -43,7 +43,7 @@ def run_feedback(args: argparse.Namespace) -> int:
     from autograde.classroom.where import course_root
 
     try:
-        course = course_at(course_root(args.course), args.classroom, db_url=args.db)
+        course = course_at(course_root(args.course, args.classroom), args.classroom, db_url=args.db)
         problems = _feedback(course, args)
     except CourseError as error:
         print(f"feedback: {error}", file=sys.stderr)

@@ -38,6 +38,11 @@ class Row:
     penalty: float = 0.0
     notes: tuple[str, ...] = ()
 
+    @property
+    def remark(self) -> str:
+        """All notes on one line."""
+        return "; ".join(note.removesuffix(".") for note in self.notes)
+
 
 def open_gradebook(course: Course) -> Gradebook:
     """The gradebook, to be used as a context manager."""

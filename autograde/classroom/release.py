@@ -55,7 +55,7 @@ def run_release(args: argparse.Namespace) -> int:
     from autograde.classroom.where import course_root
 
     try:
-        course = course_at(course_root(args.course), args.classroom, db_url=args.db)
+        course = course_at(course_root(args.course, args.classroom), args.classroom, db_url=args.db)
         lessons = list(dict.fromkeys(args.lessons))
         outlet = outlet_for(course, args.to, args.zip, args.exchange, args.force)
         _insist(course, lessons)

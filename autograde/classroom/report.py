@@ -31,7 +31,7 @@ def write_csv(rows: Iterable[Row], path: Path) -> None:
             points = [_points(row.points[name]) if name in row.points else "" for name in exercises]
             numbers = [f"{row.penalty:g}", f"{row.total:g}", f"{row.max:g}"]
             student = row.student if row.student[:1].isalnum() else f"'{row.student}"  # "=1+1" is a formula to Excel
-            writer.writerow([student, row.lesson, *points, *numbers, "; ".join(row.notes)])
+            writer.writerow([student, row.lesson, *points, *numbers, row.remark])
 
 
 def write_index(rows: Iterable[Row], feedback: Path) -> None:
@@ -41,7 +41,7 @@ def write_index(rows: Iterable[Row], feedback: Path) -> None:
         name = html.escape(row.student)
         if (feedback / row.student / row.lesson / f"{row.lesson}.html").exists():
             name = f'<a href="{quote(f"{row.student}/{row.lesson}/{row.lesson}.html")}">{name}</a>'
-        cells = [name, row.lesson, f"{row.total:g} / {row.max:g}", html.escape("; ".join(row.notes))]
+        cells = [name, row.lesson, f"{row.total:g} / {row.max:g}", html.escape(row.remark)]
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     feedback.mkdir(parents=True, exist_ok=True)
     head = "<tr><th>student</th><th>lesson</th><th>points</th><th>notes</th></tr>"
@@ -61,7 +61,7 @@ def _lesson_table(lesson: str, rows: list[Row]) -> str:
     lines = [["student", *exercises, "total", "note"]]
     for row in rows:
         points = [_points(row.points.get(name, 0.0)) for name in exercises]
-        lines.append([row.student, *points, f"{row.total:g}/{row.max:g}", one_line("; ".join(row.notes))])
+        lines.append([row.student, *points, f"{row.total:g}/{row.max:g}", one_line(row.remark)])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]) - 1)]
     text = [lesson]
     for line in lines:

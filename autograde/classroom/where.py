@@ -7,13 +7,12 @@ from pathlib import Path
 from autograde.classroom.course import CourseError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-COURSE_HELP = "the folder with solutions/ and lessons/ (default: the current one, if it has them, or the checkout)"
 
 
-def course_root(given: Path | None) -> Path:
-    """The course's folder: `given`, else the current folder if it is one, else the checkout that this file lies in.
+def course_root(given: Path | None, classroom: Path | None = None) -> Path:
+    """The course's folder: `given`, else the one that the class lies in, else the current folder, else this checkout.
 
-    Raises `CourseError`, which names what is wanted, where there is none.
+    A class is graded with the settings and lessons beside it, from wherever the command is typed. Raises `CourseError`, which names what is wanted, where there is none.
     """
     if given is not None:
         if not given.is_dir():
@@ -22,8 +21,9 @@ def course_root(given: Path | None) -> Path:
             raise CourseError(f"--course: wanted a folder with solutions/ and lessons/, got {given}")
         return given.resolve()
     here = Path.cwd()
-    if _is_course(here):
-        return here
+    for folder in (*([classroom.resolve().parent] if classroom else []), here):
+        if _is_course(folder):
+            return folder
     # Beside an installed package lie other people's, and one may be called lessons: the settings tell them apart.
     if _is_course(CHECKOUT) and (CHECKOUT / "nbgrader_config.py").is_file():
         return CHECKOUT

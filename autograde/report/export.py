@@ -109,7 +109,7 @@ def _from_gradebook(args: argparse.Namespace, scratch: Path) -> list[str]:
 
     prepare_process()
     try:
-        course = course_at(course_root(args.course), args.classroom, db_url=args.db)
+        course = course_at(course_root(args.course, args.classroom), args.classroom, db_url=args.db)
         record.insist_on_graded(course)
         with record.database_faults_told(course):
             rows = all_rows(course)

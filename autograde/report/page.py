@@ -24,7 +24,7 @@ def page(classroom: str, lessons: Sequence[LessonItems], problems: Sequence[str]
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
         f'<h1>{escape(title)}</h1><p class="soft">For instructors: this page names students. '
-        "Points are before any late penalty.</p>",
+        "Points are what the checks gave: before any late penalty, and without marks by hand.</p>",
     ]
     if not lessons:
         parts.append("<p>There are no results yet.</p>")

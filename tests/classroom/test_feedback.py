@@ -60,6 +60,12 @@ def test_one_page_that_cannot_be_written_costs_no_other(graded: Course) -> None:
     assert "bob" in pages["bob"] and page(graded, "eve").exists() and not page(graded, "bob").exists()
 
 
+def test_the_list_of_points_names_the_exercises(graded: Course) -> None:
+    write_pages(graded, LESSON, ["ann"])
+    text = page(graded, "ann").read_text(encoding="utf-8")
+    assert "Exercise 7.1</a> (Score: " in text and "Test cell" not in text.partition('id="notebook"')[0]
+
+
 def pages_of(course: Course, monkeypatch: pytest.MonkeyPatch) -> Pages:
     monkeypatch.setattr(feedback, "TOGETHER", 2)
     monkeypatch.setattr(feedback, "WORTH_IT", 2)

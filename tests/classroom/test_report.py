@@ -9,7 +9,7 @@ from autograde.classroom.record import Row
 from autograde.classroom.report import table, write_csv, write_index
 
 ROWS = [
-    Row("ann", "01-a", {"1.1": 3.0, "1.2": 2.5}, 5.5, 6.0, notes=("late", 'said "hi", twice')),
+    Row("ann", "01-a", {"1.1": 3.0, "1.2": 2.5}, 5.5, 6.0, notes=("late.", 'said "hi", twice')),
     Row("bob", "01-a", {"1.1": 0.0, "1.2": None}, 0.0, 6.0),
     Row("=1+1", "02-b", {"2.1": 1.0}, 0.5, 1.0, penalty=0.5, notes=("<b>",)),
 ]

@@ -23,6 +23,17 @@ def test_what_is_named_counts_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert where.course_root(None) == here
 
 
+def test_a_class_is_of_the_course_that_it_lies_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, here = make(tmp_path / "theirs"), make(tmp_path / "here")
+    monkeypatch.chdir(tmp_path)
+    assert where.course_root(None, Path("theirs/classroom")) == theirs
+    monkeypatch.chdir(here)
+    assert where.course_root(None, Path("../theirs/classroom")) == theirs
+    assert where.course_root(None, Path("classroom")) == here
+    assert where.course_root(None, tmp_path / "elsewhere") == here
+    assert where.course_root(here, Path("../theirs/classroom")) == here
+
+
 def test_the_checkout_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert where.course_root(None) == where.CHECKOUT
