@@ -11,6 +11,7 @@ from pathlib import Path
 from traitlets.config import Config
 
 from autograde.classroom.course import Course, CourseError
+from autograde.classroom.room import obstacle
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class Folder(Outlet):
 
     def insist(self, lessons: list[str]) -> None:
         """Nothing of these names may be there, unless `force`."""
-        if self.where.exists() and not self.where.is_dir():
-            raise CourseError(f"--to: wanted a folder, got the file {self.where}")
+        if problem := obstacle(self.where):
+            raise CourseError(f"--to: wanted a folder, {problem}")
         if self.where.resolve() in (self.course.root / "lessons", self.course.root / "solutions"):
             raise CourseError(f"--to: {self.where} is the course's own")
         for lesson in lessons:
             if (self.where / lesson).exists() and not self.force:
                 raise CourseError(f"--to: {self.where / lesson} is there already; --force replaces it")
+            if problem := obstacle(self.where / lesson):
+                raise CourseError(f"--to: wanted a folder, {problem}")
 
     def put(self, lessons: list[str]) -> None:
         """Copy. Files of other names that are there stay."""
@@ -145,6 +148,8 @@ def insist_on_new_file(path: Path, option: str, force: bool = False) -> None:
         raise CourseError(f"{option}: {path} is there already; --force replaces it")
     if not path.resolve().parent.is_dir():
         raise CourseError(f"{option}: there is no folder {path.resolve().parent}")
+    if problem := obstacle(path.parent):
+        raise CourseError(f"{option}: wanted a folder for it, {problem}")
 
 
 def write_zip(path: Path, files: list[tuple[Path, str]]) -> None:

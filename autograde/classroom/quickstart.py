@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autograde.classroom.quickstart_files import FILES, class_readme
+from autograde.classroom.room import obstacle
 from autograde.course_files import CourseFilesError, course_files
 
 LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "*.before-reset*.ipynb")
@@ -52,8 +53,8 @@ def quickstart(folder: Path, only: Sequence[str] = (), dry_run: bool = False) ->
     known = sorted(path.name for path in (source / "lessons").iterdir() if (path / f"{path.name}.ipynb").is_file())
     if unknown := [name for name in only if name not in known]:
         raise QuickstartError(f"there is no lesson {unknown[0]!r}; there are: {', '.join(known)}")
-    if folder.exists() and not folder.is_dir():
-        raise QuickstartError(f"wanted a new folder, got the file {folder}")
+    if problem := obstacle(folder):
+        raise QuickstartError(f"wanted a new folder, {problem}")
     if folder.is_dir() and any(folder.iterdir()):
         raise QuickstartError(f"wanted a new or empty folder, and {folder} holds something; it is left alone")
     lessons = [name for name in known if not only or name in only]

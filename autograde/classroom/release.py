@@ -77,9 +77,10 @@ def _insist(course: Course, lessons: list[str]) -> None:
     """Raise `CourseError` for a lesson that the course does not have, and a class that is no folder."""
     from autograde.classroom.course import CourseError
     from autograde.classroom.record import insist_on_files, insist_on_gradebook
+    from autograde.classroom.room import obstacle
 
-    if course.classroom.exists() and not course.classroom.is_dir():
-        raise CourseError(f"wanted a class's folder, got the file {course.classroom}")
+    if problem := obstacle(course.classroom):
+        raise CourseError(f"wanted a class's folder, {problem}")
     insist_on_gradebook(course)
     known = sorted(path.name for path in (course.root / "lessons").iterdir() if course.release(path.name).is_file())
     for lesson in lessons:

@@ -63,6 +63,8 @@ def test_a_dry_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) 
     [
         ("folder", [], "holds something; it is left alone"),
         ("file", [], "wanted a new folder, got the file"),
+        ("file", ["--dry-run"], "wanted a new folder, got the file"),
+        ("link", [], "wanted a new folder, got the link to nothing"),
         ("", ["--lesson", "99-none"], "there is no lesson '99-none'; there are: 00-start-here"),
     ],
 )
@@ -73,11 +75,23 @@ def test_what_is_refused(before: str, options: list[str], said: str, tmp_path: P
         (target / "mine.txt").write_text("mine")
     if before == "file":
         target.write_text("mine")
+    if before == "link":
+        target.symlink_to("nothing")
     old = sorted(tmp_path.rglob("*"))
     assert main(["quickstart", str(target), *options]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == old
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+@pytest.mark.parametrize("inside", ["below", "n" * 300])
+def test_a_folder_that_cannot_be_made_is_a_sentence(inside: str, options: list[str], tmp_path: Path, capsys) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert main(["quickstart", str(tmp_path / ("file" if inside == "below" else "") / inside), *options]) == 2
+    error = capsys.readouterr().err
+    assert "quickstart: wanted a new folder, got" in error and error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_nbgrader_reads_the_folders_settings(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Callable
 from datetime import datetime
@@ -73,6 +74,8 @@ def test_a_dry_run_writes_nothing(way: str, release: Callable[..., int], tmp_pat
         (["--zip", "full"], "--zip: wanted a file, got the folder"),
         (["--to", "full"], "is there already; --force replaces it"),
         (["--to", "old.zip"], "--to: wanted a folder, got the file"),
+        (["--to", "old.zip/out"], "--to: wanted a folder, got the file"),
+        (["--to", "odd", "--force"], "--to: wanted a folder, got the file"),
         (["--exchange", "none"], "--exchange: there is no folder"),
     ],
 )
@@ -82,6 +85,8 @@ def test_what_is_in_the_way(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old.zip").write_text("mine")
     (tmp_path / "full" / LESSON).mkdir(parents=True)
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / LESSON).write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     assert release(*options) == 2
     error = capsys.readouterr().err
@@ -95,6 +100,29 @@ def test_an_unknown_lesson_and_a_class_that_is_a_file(course: Course, release: C
     course.classroom.with_name("file").write_text("")
     assert main(["release", str(course.classroom.with_name("file")), LESSON, "--course", str(course.root)]) == 2
     assert "wanted a class's folder, got the file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--to", "shut/out"], ["--to", "shut"], ["--zip", "shut/out.zip"]])
+def test_a_place_that_cannot_be_written_to_is_found_before_the_gradebook_is(
+    options: list[str], course: Course, release: Callable[..., int], tmp_path: Path, monkeypatch, capsys
+) -> None:
+    (tmp_path / "shut").mkdir()
+    monkeypatch.chdir(tmp_path)
+    can = os.access
+    # As on a file system that is mounted read-only; taking rights away does not stop root.
+    monkeypatch.setattr(os, "access", lambda path, *how: "shut" not in str(path) and can(path, *how))
+    before = sorted(tmp_path.rglob("*"))
+    assert release(*options, "--due", "2027-01-31") == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'shut'} cannot be written to" in error and error.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_class_below_a_file_is_a_sentence(dry: list[str], course: Course, tmp_path: Path, capsys) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert main(["release", str(tmp_path / "file" / "class"), LESSON, "--course", str(course.root), *dry]) == 2
+    assert capsys.readouterr().err == f"release: wanted a class's folder, got the file {tmp_path / 'file'}\n"
 
 
 @pytest.mark.parametrize("options", [["--to", "a", "--zip", "b"], ["--due", "tomorrow"]])
