@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
+# What is wrong with a place, not with the program. A missing file (ENOENT) is a defect, and keeps its traceback.
+PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC,
+         errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP)  # fmt: skip
 # Each offers `add_commands(subparsers)` and imports nothing heavy before one of its commands runs.
 PARTS = (
     "autograde.authoring.cli",
@@ -45,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\n{arguments.command}: stopped. What is finished is kept; the same command goes on.", file=sys.stderr)
         return 130
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC):
+        if error.errno not in PLACE:
             raise
         print(f"{arguments.command}: {error.strerror}: {error.filename}", file=sys.stderr)
         return 2

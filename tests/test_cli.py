@@ -32,6 +32,18 @@ def test_a_folder_that_cannot_be_written_to_is_a_sentence(
     assert capsys.readouterr().err == f"report: {error.strerror}: /x\n"
 
 
+@pytest.mark.parametrize("there", ["file", "folder"])
+def test_a_file_in_place_of_a_folder_is_a_sentence(there: str, tmp_path: Path, capsys) -> None:
+    (tmp_path / "results").mkdir()
+    if there == "file":
+        (tmp_path / "report").write_text("mine")
+    else:
+        (tmp_path / "report" / "index.html").mkdir(parents=True)
+    assert cli.main(["report", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("report: ") and str(tmp_path / "report") in error and error.count("\n") == 1
+
+
 def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         told(FileNotFoundError(2, "No such file", "/x"), monkeypatch, tmp_path)
