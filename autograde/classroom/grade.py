@@ -20,6 +20,7 @@ from autograde.classroom.feedback import Pages
 from autograde.classroom.graft import refused
 from autograde.classroom.handed_in import (
     BAD_NAME,
+    GONE,
     NOTHING,
     insist_on_known_exercises,
     lessons_of,
@@ -152,6 +153,9 @@ class _Lesson:
         note = NOTHING if STUDENT_NAME.fullmatch(student) else BAD_NAME
         if note == NOTHING:
             drop_result(self.course, student, self.lesson)
+            if record.has_marks(self.course, student, self.lesson):  # the gradebook keeps them, so the tables do
+                self._row(student, record.read_row(self.course, student, self.lesson, (GONE,)))
+                return
         shown = student if one_line(student) == student else one_line(repr(student))
         self._row(student, record.empty_row(self.course, shown, self.lesson, note))
 

@@ -17,6 +17,7 @@ from autograde.sandbox.paths import is_exposed
 from autograde.sandbox.tiers import NONE, NoSandbox
 
 NOTHING = "nothing handed in"
+GONE = "the work is not there any more: these are the marks of an earlier grading"
 BAD_NAME = "not graded: the folder's name cannot be a student's"
 
 

@@ -170,6 +170,12 @@ def read_row(course: Course, student: str, lesson: str, notes: tuple[str, ...] =
                    tuple(said))  # fmt: skip
 
 
+def has_marks(course: Course, student: str, lesson: str) -> bool:
+    """Whether the gradebook has a submission of this student's, as after an earlier grading."""
+    with open_gradebook(course) as gradebook:
+        return any(one.student.id == student for one in gradebook.assignment_submissions(lesson))
+
+
 def other_rows(course: Course, lessons: list[str], nothing: str) -> list[Row]:
     """The rows of the lessons that were graded before and are not among these."""
     with open_gradebook(course) as gradebook:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autograde.classroom import record
 from autograde.classroom.course import Course
-from autograde.classroom.handed_in import BAD_NAME, NOTHING
+from autograde.classroom.handed_in import BAD_NAME, GONE, NOTHING
 from autograde.classroom.intake import STUDENT_NAME, one_line
 from autograde.classroom.record import Row
 
@@ -28,4 +28,6 @@ def all_rows(course: Course) -> list[Row]:
 
 def _explained(course: Course, row: Row) -> Row:
     handed_in = os.path.lexists(course.submitted / row.student / row.lesson)
-    return replace(row, notes=(NOT_YET,)) if row.notes == (NOTHING,) and handed_in else row
+    if handed_in:
+        return replace(row, notes=(NOT_YET,)) if row.notes == (NOTHING,) else row
+    return row if row.notes == (NOTHING,) else replace(row, notes=(GONE, *row.notes))

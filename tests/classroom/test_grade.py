@@ -19,8 +19,10 @@ from autograde.classroom import handed_in, record, schedule
 from autograde.classroom.course import Course, CourseError, prepare_process
 from autograde.classroom.execute import SandboxExecute
 from autograde.classroom.grade import BAD_NAME, NOTHING, Options, grade_class
+from autograde.classroom.handed_in import GONE
 from autograde.classroom.job import Job
 from autograde.classroom.record import Row
+from autograde.classroom.rows import all_rows
 from autograde.sandbox.tiers import NoSandbox
 
 LESSON = "07-tiny"
@@ -291,6 +293,22 @@ def test_a_second_run_keeps_marks_given_by_hand(course: Course, hand_in, answere
         gradebook.db.commit()
     (row,) = grade_class(course, ONE, say=lambda line: None).rows
     assert row.points == {"0.1": 3.5, "1.2": 1.0}
+
+
+def test_work_that_is_gone_keeps_its_marks_in_every_table(
+    course: Course, hand_in, answered: NotebookNode, no_worker
+) -> None:
+    for student in ("ann", "bob"):
+        hand_in(student, answered)
+    first = {row.student: row for row in grade_class(course, Options(workers=1)).rows}
+    shutil.rmtree(course.submitted / "ann")
+    again = {row.student: row for row in grade_class(course, Options(workers=1)).rows}
+    assert first["ann"].total == again["ann"].total > 0 and GONE in again["ann"].notes
+    with open(course.classroom / "nbgrader.csv", newline="", encoding="utf-8") as file:
+        theirs = {line["student_id"]: float(line["score"]) for line in csv.DictReader(file)}
+    assert theirs == {name: row.total for name, row in again.items()}
+    (ann,) = (row for row in all_rows(course) if row.student == "ann")
+    assert ann.total == again["ann"].total and GONE in ann.notes
 
 
 def test_faults_of_the_course_are_said_before_anybody_is_graded(
