@@ -12,7 +12,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 def course_root(given: Path | None, classroom: Path | None = None) -> Path:
     """The course's folder: `given`, else the one that the class lies in, else the current folder, else this checkout.
 
-    A class is graded with the settings and lessons beside it, from wherever the command is typed. Raises `CourseError`, which names what is wanted, where there is none.
+    A class is graded with the settings and lessons beside it, from wherever the command is typed. Raises `CourseError`,
+    which names what is wanted, where there is none.
     """
     if given is not None:
         if not given.is_dir():
