@@ -24,10 +24,11 @@ def normalised(text: str) -> str:
     """A repository's address as a browser takes it: https, without `.git`. Raises `AddressError`."""
     ssh = SSH.fullmatch(text.strip())
     found = f"https://{ssh[1]}/{ssh[2]}" if ssh else text.strip()
-    found = re.sub(r"^http://", "https://", re.sub(r"//[^/@]+@", "//", found)).rstrip("/").removesuffix(".git")
+    found = re.sub(r"^http://", "https://", re.sub(r"//[^/]+@", "//", found)).rstrip("/").removesuffix(".git")
     parts = found.split("/")[3:]
     if not ADDRESS.fullmatch(found) or {".", ".."} & set(parts) or ("github.com" in found and len(parts) != 2):
-        raise AddressError(f"wanted a repository's address such as https://github.com/you/kvcache-course, got {text!r}")
+        shown = re.sub(r"//.*@", "//", text)  # a password, or a token, is for nobody's screen or log
+        raise AddressError(f"wanted a repository's address such as https://github.com/you/kvcache-course, got {shown!r}")
     return found
 
 

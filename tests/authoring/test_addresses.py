@@ -41,6 +41,18 @@ def test_what_is_no_address_is_refused(given):
         normalised(given)
 
 
+@pytest.mark.parametrize("rest", ["ada", "ada/kv/tree/main", "ada/k v"])
+@pytest.mark.parametrize("word", ["SECRET", "p@SECRET", "p/SECRET"])
+def test_a_password_in_a_refused_address_is_not_repeated(word, rest):
+    with pytest.raises(AddressError) as refused:
+        normalised(f"https://me:{word}@github.com/{rest}")
+    assert "SECRET" not in str(refused.value) and f"github.com/{rest}" in str(refused.value)
+
+
+def test_a_password_may_have_an_at_sign():
+    assert normalised("https://me:p@SECRET@github.com/ada/kv.git") == NEW
+
+
 def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
 
