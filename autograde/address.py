@@ -37,14 +37,16 @@ def kaggle(slug: str) -> str:
     return f"https://kaggle.com/kernels/welcome?src={quote(f'{REPOSITORY}/blob/{BRANCH}/{notebook(slug)}', safe=':/')}"
 
 
-def nbgitpuller(hub: str, slug: str = "") -> str:
+def nbgitpuller(hub: str, slug: str = "", repository: str = "", branch: str = "") -> str:
     """A link that fetches the course onto a student's JupyterHub server and opens a lesson. hub: the hub's address.
+    repository, branch: of a course of one's own; default: this one's.
 
     A student's own changes are kept; see nbgitpuller's documentation on automatic merging.
     """
-    folder = REPOSITORY.rsplit("/", 1)[1]
+    repository = repository.rstrip("/") or REPOSITORY
+    folder = repository.rsplit("/", 1)[1].removesuffix(".git")
     opens = f"lab/tree/{folder}/{notebook(slug)}" if slug else f"lab/tree/{folder}/lessons"
-    query = urlencode({"repo": REPOSITORY, "branch": BRANCH, "urlpath": opens})
+    query = urlencode({"repo": repository, "branch": branch or BRANCH, "urlpath": opens})
     return f"{hub.rstrip('/')}/hub/user-redirect/git-pull?{query}"
 
 

@@ -104,6 +104,7 @@ def _install(name: str) -> None:
             os.unlink(path)
     if done.returncode:
         why = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+        why = [line for line in why if line.lower().startswith("error")] or why  # hints may follow
         print(f"{name} could not be installed: {why[-1].strip() if why else f'pip ended with {done.returncode}'}")
         print("What needs it cannot run. Is this notebook allowed to use the internet? Then run this cell again.")
 

@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MADE = {".git", ".venv", ".cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", "build", "classroom"}
 CLASS = ("autograde ", "cd ")  # these follow one another, in one class
+ACTIVATE = "source .venv/bin/activate"
 STEPS = ["quickstart", "release", "collect", "grade", "feedback", "export", "report"]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 
@@ -98,6 +99,7 @@ def test_every_command_has_a_test():
         "make lab",
         "make test",
         "make demo",
+        ACTIVATE,
         *(line for line in commands() if line.startswith(("kvlib ", *CLASS))),
     }
     installs = [line for line in commands() if line.startswith("pip install ")]
@@ -145,6 +147,12 @@ def test_make_lab_serves_the_first_lesson(lab):
     where, token = lab.split("/lab/")[0], lab.split("token=")[1]
     with urllib.request.urlopen(f"{where}/api/contents/lessons/00-start-here?content=1&token={token}") as answer:
         assert b"00-start-here.ipynb" in answer.read()
+
+
+def test_what_puts_the_commands_on_the_path(copy):
+    assert ACTIVATE in commands()
+    said = run(copy, f"PATH=/usr/bin:/bin; {ACTIVATE}; command -v autograde kvlib")
+    assert said.split() == [f"{copy}/.venv/bin/autograde", f"{copy}/.venv/bin/kvlib"]
 
 
 def test_make_test_runs_the_suite(copy):

@@ -28,7 +28,9 @@ def normalised(text: str) -> str:
     parts = found.split("/")[3:]
     if not ADDRESS.fullmatch(found) or {".", ".."} & set(parts) or ("github.com" in found and len(parts) != 2):
         shown = re.sub(r"//.*@", "//", text)  # a password, or a token, is for nobody's screen or log
-        raise AddressError(f"wanted a repository's address such as https://github.com/you/kvcache-course, got {shown!r}")
+        raise AddressError(
+            f"wanted a repository's address such as https://github.com/you/kvcache-course, got {shown!r}"
+        )
     return found
 
 

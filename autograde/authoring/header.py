@@ -56,7 +56,9 @@ except ImportError:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", "--disable-pip-version-check"]
     done = subprocess.run([*pip, "--no-deps", source, "numpy"], capture_output=True, text=True)
     if done.returncode:
-        print(f"The course could not be installed from {{source}}:", *done.stderr.strip().splitlines()[-1:])
+        said = done.stderr.strip().splitlines()
+        why = [line for line in said if line.lower().startswith("error")] or said  # hints may follow
+        print(f"The course could not be installed from {{source}}:", *why[-1:])
     if site.ENABLE_USER_SITE:
         site.addsitedir(site.getusersitepackages())  # pip goes there where it may not write elsewhere
     importlib.invalidate_caches()

@@ -12,6 +12,10 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     links = subparsers.add_parser("links", help="print a link for each lesson that opens it on a JupyterHub")
     links.add_argument("lessons", nargs="*", metavar="LESSON", help="for example 01-toy-cache (default: all)")
     links.add_argument("--hub", required=True, metavar="URL", help="the hub, for example https://hub.example.edu")
+    links.add_argument(
+        "--repo", default="", metavar="URL", help="your course's git repository (default: this course's)"
+    )
+    links.add_argument("--branch", default="", help="its branch (default: main)")
     links.set_defaults(run=run_links)
 
 
@@ -26,11 +30,13 @@ def run_links(args: argparse.Namespace) -> int:
         problem = f"--hub: wanted an address such as https://hub.example.edu, got {args.hub!r}"
     elif unknown := [name for name in args.lessons if name not in known]:
         problem = f"there is no lesson {unknown[0]!r}; there are: {', '.join(known)}"
-    elif not address.published():
-        problem = f"no published repository yet ({address.REPOSITORY}): set it with `autograde lessons address URL`"
+    elif args.repo and urlsplit(args.repo).scheme not in ("http", "https"):
+        problem = f"--repo: wanted an address such as https://github.com/me/my-course, got {args.repo!r}"
+    elif not args.repo and not address.published():
+        problem = f"{address.REPOSITORY} is no published repository: name yours with --repo URL"
     if problem:
         print(f"links: {problem}", file=sys.stderr)
         return 2
     for lesson in args.lessons or known:
-        print(f"{lesson}  {address.nbgitpuller(args.hub, lesson)}")
+        print(f"{lesson}  {address.nbgitpuller(args.hub, lesson, args.repo, args.branch)}")
     return 0

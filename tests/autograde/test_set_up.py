@@ -86,7 +86,9 @@ def test_torch_comes_as_the_cpu_build_where_the_other_would_be_gigabytes(pip, mo
 
 
 def test_a_failed_install_is_a_sentence(pip, capsys):
-    pip.answer = SimpleNamespace(returncode=1, stdout="Looking\n", stderr="Got\nERROR: No matching distribution\n")
+    pip.answer = SimpleNamespace(
+        returncode=1, stdout="Looking\n", stderr="Got\nERROR: No matching distribution\nhint: ask\n"
+    )
     set_up.set_up("matplotlib")
     said = capsys.readouterr().out
     assert "matplotlib could not be installed: ERROR: No matching distribution\n" in said
@@ -122,7 +124,7 @@ def run_cell(folder: Path, *, pip_says: int | None, **environment: str) -> subpr
         start = (
             "import subprocess as s, sys, types\nsys.modules['autograde'] = None\n"
             "def run(command, **how):\n    print('ASKED', *command[-3:])\n"
-            f"    return types.SimpleNamespace(returncode={pip_says}, stderr='x\\nERROR: no network\\n')\n"
+            f"    return types.SimpleNamespace(returncode={pip_says}, stderr='x\\nerror: no network\\nhint: ask\\n')\n"
             "s.run = run\n"
         )
     root = str(Path(__file__).parents[2])
@@ -147,4 +149,4 @@ def test_the_cell_asks_pip_for_the_course_where_it_is_missing(tmp_path):
 
 def test_the_cell_says_in_a_line_why_the_course_could_not_be_installed(tmp_path):
     done = run_cell(tmp_path, pip_says=1, KVCOURSE_SOURCE="/a/wheel.whl")
-    assert "The course could not be installed from /a/wheel.whl: ERROR: no network\n" in done.stdout
+    assert "The course could not be installed from /a/wheel.whl: error: no network\n" in done.stdout
