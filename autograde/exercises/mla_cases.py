@@ -157,7 +157,7 @@ def ask(subject: Subject, cases: Iterable[tuple[str, Case]]) -> Iterable[Finding
     replies, error = [], None
     for what, case in cases:
         try:
-            with named_when(what):
+            with named_when(f"with {what}"):
                 replies.append((what, case, subject.run(*case.args), len(subject.record)))
         except LearnerRaised as raised:
             error = raised
@@ -205,7 +205,7 @@ def unchanged(
 ) -> Iterable[Finding]:
     """Two calls with the caller's own tensors, which must stay as they were; then with new numbers in them."""
     for run in (f"{what}, first call", f"{what}, second call"):
-        with named_when(run):
+        with named_when(f"with {run}"):
             got = subject.run(*kept)
         yield judge(subject, case, got, run, run)
         for name, handle, part in zip(NAMES, kept, case.args, strict=True):

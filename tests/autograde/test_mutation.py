@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
@@ -18,6 +19,9 @@ WRITTEN = FILE.read_text(encoding="utf-8").splitlines() if FILE.is_file() else [
 OUT_OF_DATE = f"{FILE.name} is out of date: run `python -m autograde matrix`"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+# "your code raised call 1, append('A'): IndexError" is none.
+SENTENCE = re.compile(r"your code raised ([A-Z]\w*\b|(after|asked|at|for|in|with|when) )")
 
 # One test judges all work on one exercise for one seed: what each mistake does with a seed is then worked out once, and
 # serves the diagnosis of all others.
@@ -88,6 +92,10 @@ def test_every_mistake_loses_marks_and_is_named(exercise: Exercise, seed: str) -
         names = [found.name for found in verdict.diagnosis.mistakes] if verdict.diagnosis else []
         if (verdict.failure.stage.name, names) != (mistake.killed_by, [mistake.name]):
             wrong.append((mistake.name, verdict.failure.stage.name, names, verdict.failure.finding))
+        facts = [outcome.finding.fact for outcome in verdict.outcomes if outcome.finding]
+        wrong += [
+            (mistake.name, fact) for fact in facts if fact.startswith("your code raised") and not SENTENCE.match(fact)
+        ]
     assert not wrong
 
 

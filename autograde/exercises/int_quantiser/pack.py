@@ -36,12 +36,12 @@ class Pack:
         self.when = f"{bits} bits, groups of {group_size}, x of {x.shape}"
         self.packed: np.ndarray = np.zeros(0)
         self.scale: np.ndarray = np.zeros(0)
-        with named_when(self.when):
+        with named_when(f"with {self.when}"):
             self.quantiser: Handle = subject.new(bits, group_size)
 
     def quantise(self, x: Handle | None = None) -> Iterator[Finding]:
         """Whether both parts have the right shapes and types, and no scale is larger than it may be."""
-        with named_when(self.when):
+        with named_when(f"with {self.when}"):
             got = self.subject.call(self.quantiser, "quantise", self.x if x is None else x)
         parts = [as_numbers(half(got, i)) if half(got, i) is not got else None for i in (0, 1)]
         D = self.x.shape[-1]
@@ -80,7 +80,7 @@ class Pack:
         """Whether every number comes back, off by at most half the scale of its group."""
         quantiser = self.quantiser if quantiser is None else quantiser
         x, packed, scale = self.x[rows], self.packed[rows], self.scale[rows]
-        with named_when(self.when):
+        with named_when(f"with {self.when}"):
             got = self.subject.call(quantiser, "dequantise", packed, scale, x.shape[-1])
         return self.judge(got, x, scale)
 

@@ -50,7 +50,8 @@ class Run:
         try:
             got = self.subject.call(self.cache, "forward", x)
         except LearnerRaised as error:
-            error.args = (f"{self.name}at tokens {self.held} to {self.held + T - 1} of {self.max_len}: {error}",)
+            with_name = f"with {self.name}" if self.name else ""
+            error.args = (f"{with_name}at tokens {self.held} to {self.held + T - 1} of {self.max_len}: {error}",)
             raise
         self.x = np.concatenate((self.x, x), axis=1)
         return got

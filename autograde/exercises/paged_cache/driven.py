@@ -80,7 +80,7 @@ class Run:
     ) -> Iterable[Finding]:
         """Make a call, and look at everything. keep: the rows that a sequence has from then on."""
         when = self.named(what)
-        with named_when(when):
+        with named_when(f"at {when}"):
             self.subject.call(self.cache, method, *args)
         if keep is not None:
             seq, kv = keep
@@ -150,7 +150,7 @@ class Run:
     def reads(self, seq: Seq, rows: np.ndarray, where: str) -> Iterable[Finding]:
         """Whether a sequence's rows come back, and stand in the pools where they belong."""
         subject = self.subject
-        with named_when(where):
+        with named_when(f"with {where}"):
             got = subject.call(self.cache, "read", seq)
         yield is_pair(subject, got, key="pair", what="read() must return the pair (K, V)", where=where)
         table, size = self.tables[seq], self.block_size

@@ -59,7 +59,7 @@ def judge(subject: Subject, wanted: list[tuple[str, dict, dict, int]]) -> Iterab
     for got, (what, _, _, want) in zip(answers, wanted, strict=False):
         yield right(subject, got, want, what)
     if raised is not None:
-        raised.args = (f"{wanted[len(answers)][0]}: {raised}",)
+        raised.args = (f"with {wanted[len(answers)][0]}: {raised}",)
         raise raised
 
 
