@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import zipfile
 from collections.abc import Callable
 from datetime import datetime
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autograde.classroom import record
-from autograde.classroom.course import Course
+from autograde.classroom import outlets, record
+from autograde.classroom.course import Course, CourseError
 from autograde.cli import main
 
 LESSON = "07-tiny"
@@ -45,6 +46,27 @@ def test_folder_and_zip(course: Course, release: Callable[..., int], tmp_path: P
     assert release("--zip", str(tmp_path / "out.zip")) == 0
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         assert archive.read(f"{LESSON}/{LESSON}.ipynb") == course.release(LESSON).read_bytes()
+
+
+def test_what_jupyter_and_reset_left_beside_a_lesson_stays_behind(course: Course, tmp_path: Path) -> None:
+    own = Course(Path(shutil.copytree(course.root, tmp_path / "own")), course.classroom)
+    folder = own.release(LESSON).parent
+    (folder / ".ipynb_checkpoints").mkdir()
+    for name in (".ipynb_checkpoints/a.ipynb", f"{LESSON}.before-reset-1.ipynb", "table.csv"):
+        (folder / name).write_text("{}")
+    outlets.Folder(own, tmp_path / "out").put([LESSON])
+    outlets.Zip(own, tmp_path / "out.zip").put([LESSON])
+    wanted = [f"{LESSON}/{LESSON}.ipynb", f"{LESSON}/table.csv"]
+    there = sorted(path for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert [path.relative_to(tmp_path / "out").as_posix() for path in there] == wanted
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert sorted(archive.namelist()) == wanted
+
+
+@pytest.mark.parametrize("part", ["lessons", "solutions"])
+def test_the_courses_own_folders_are_no_place_for_them(part: str, course: Course) -> None:
+    with pytest.raises(CourseError, match="is the course's own"):
+        outlets.Folder(course, course.root / part, force=True).insist([LESSON])
 
 
 def test_the_exchange(course: Course, release: Callable[..., int], tmp_path: Path) -> None:
