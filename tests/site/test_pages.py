@@ -64,11 +64,18 @@ def test_every_picture_has_a_description(pages: dict[str, Page]) -> None:
     assert not [picture for picture in pictures if not picture[2] or picture[2].endswith((".png", ".svg"))]
 
 
-def test_a_formula_that_cannot_be_converted_is_named() -> None:
-    with pytest.raises(ValueError, match=r'formula "\\nothing\{1\}": unknown command \\nothing'):
-        convert(r"\nothing{1}")
-    with pytest.raises(ValueError, match=r'formula "\\frac\{1'):
-        convert(r"\frac{1")
+@pytest.mark.parametrize(
+    ("formula", "why"),
+    [
+        (r"\nothing{1}", r"unknown command \nothing"),
+        (r"\frac{1}", "something is missing in a mfrac"),
+        ("x^{1", "braces do not match"),
+        (r"\left(", "NoAvailableTokensError"),
+    ],
+)
+def test_a_formula_that_cannot_be_converted_is_named(formula: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f'formula "{formula}": {why}')):
+        convert(formula)
 
 
 def test_a_broken_page_breaks_the_build(tmp_path: Path, site: Path) -> None:
