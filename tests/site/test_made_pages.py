@@ -99,6 +99,7 @@ def test_links_of_the_repository_become_links_of_the_site(tmp_path: Path) -> Non
     assert link("../02-numpy-cache/02-numpy-cache.ipynb", "lessons/01-toy-cache").endswith(
         "/lessons/02-numpy-cache.ipynb"
     )
+    assert link("../solutions/01-toy-cache/01-toy-cache.ipynb") == "/_generated/lessons/01-toy-cache.ipynb"
     assert link("../autograde/exercises/MATRIX.md") == "/_generated/matrix/index.md"
     assert link("../tests/test_map.py").endswith("/blob/main/tests/test_map.py")
     assert link("../tests").endswith("/tree/main/tests")
