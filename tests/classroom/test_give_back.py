@@ -140,6 +140,9 @@ def collected(course: Course, sources: dict[str, str]) -> None:
 
 def test_the_zip_has_the_platforms_names(graded: Course, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     collected(graded, {"ann": "w.zip/Ann Lee_17_assignsubmission_file/my work.ipynb", "bob": "mail/bob.ipynb"})
+    with (graded.classroom / "collected.csv").open("a") as record:  # a copy that was not taken, and another lesson's
+        record.write(f"w.zip/Ann Lee_98_assignsubmission_file/a.ipynb,,ann,{LESSON},,,,no,\n")
+        record.write("v.zip/Ann Lee_99_assignsubmission_file/a.ipynb,,ann,08-more,,,,yes,\n")
     assert run("feedback", graded, "--lesson", LESSON, "--zip", str(tmp_path / "back.zip")) == 0
     with zipfile.ZipFile(tmp_path / "back.zip") as archive:
         assert archive.namelist() == [f"Ann Lee_17_assignsubmission_file/{LESSON}.html"]
