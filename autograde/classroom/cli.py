@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,15 +42,16 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _count(text: str) -> int:
-    if int(text) < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"wanted a whole number from 0 up, got {text}")
     return int(text)
 
 
 def _seconds(text: str) -> float:
-    if not 0 < float(text) < 86_400:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds between 0 and a day")
-    return float(text)
+    with suppress(ValueError):
+        if 0 < float(text) < 86_400:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text} is not a number of seconds between 0 and a day")
 
 
 def run_grade(args: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from autograde.classroom.handed_in import (
 )
 from autograde.classroom.intake import STUDENT_NAME, Reason, one_line, read_submission
 from autograde.classroom.plan import make_job
-from autograde.classroom.record import insist_on_files
+from autograde.classroom.record import insist_on_files, insist_on_gradebook
 from autograde.classroom.roster import read_roster
 from autograde.classroom.station import lesson_called
 from autograde.classroom.store import SECRET, course_secret, load_result
@@ -38,6 +38,7 @@ def preview(course: Course, lesson: str = "", fresh: bool = False) -> Preview:
     prepare_process()
     students = students_of(course)
     lessons = lessons_of(course, students, lesson)
+    insist_on_gradebook(course)
     tier = tier_of(course)
     for name in lessons:
         insist_on_files(course, name)

@@ -15,8 +15,8 @@ import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.plugins import CsvExportPlugin
-from sqlalchemy import create_engine
-from sqlalchemy.engine import make_url
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
@@ -57,17 +57,21 @@ def masked(url: str) -> str:
 
 
 def insist_on_gradebook(course: Course) -> None:
-    """Raise `CourseError` unless a gradebook on a server can be opened. Nothing is written."""
-    if not course.db_url:
+    """Raise `CourseError` where the gradebook is there and cannot be read. Nothing is written, nor made."""
+    url = _address(course)
+    if not has_gradebook(course):
         return
+    patience = {"connect_timeout": 10} if url.get_backend_name() == "postgresql" else {}
+    with database_faults_told(course):
+        inspect(create_engine(url, poolclass=NullPool, connect_args=patience)).get_table_names()
+
+
+def _address(course: Course) -> URL:
     try:
-        url = make_url(course.db_url)
+        return make_url(course.gradebook)
     except (ArgumentError, ValueError):
         shown = masked(course.db_url)
         raise CourseError(f"{shown} is no address of a database, such as postgresql+psycopg://USER@HOST/NAME") from None
-    patience = {"connect_timeout": 10} if url.get_backend_name() == "postgresql" else {}
-    with database_faults_told(course), create_engine(url, poolclass=NullPool, connect_args=patience).connect():
-        pass
 
 
 @contextmanager
@@ -126,7 +130,11 @@ def insist_on_graded(course: Course, lesson: str = "") -> list[str]:
 
 def has_gradebook(course: Course) -> bool:
     """Whether there is one to read. Opening a file that is not there would make it."""
-    return bool(course.db_url) or (course.classroom / "gradebook.db").is_file()
+    url = _address(course)
+    if url.get_backend_name() != "sqlite":
+        return True  # a server says by itself whether it has it
+    file = Path(url.database or "")
+    return file.exists() and file.stat().st_size > 0
 
 
 def set_due(course: Course, lesson: str, due: datetime) -> None:

@@ -32,7 +32,7 @@ from autograde.sandbox.spawner import Spawner
 from autograde.sandbox.template import descendants
 from autograde.sandbox.tiers import BUBBLEWRAP, LANDLOCK, problem_with
 from autograde.sandbox.view import make_view
-from tests.classroom.conftest import answered, course, hand_in, release, tiny_root  # noqa: F401
+from tests.classroom.conftest import answered, course, hand_in, one_alembic, release, tiny_root  # noqa: F401
 
 LESSON = LESSONS[1]
 TICK = os.sysconf("SC_CLK_TCK")

@@ -29,8 +29,8 @@ from autograde.sandbox.tiers import NoSandbox
 _spec = importlib.util.spec_from_file_location("tiny_course", Path(__file__).parents[1] / "classroom" / "conftest.py")
 _tiny = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_tiny)
-tiny_root, course, release, answered, hand_in = (
-    getattr(_tiny, name) for name in ("tiny_root", "course", "release", "answered", "hand_in")
+tiny_root, one_alembic, course, release, answered, hand_in = (
+    getattr(_tiny, name) for name in ("tiny_root", "one_alembic", "course", "release", "answered", "hand_in")
 )
 
 LESSON = _tiny.LESSON

@@ -373,7 +373,7 @@ MISTAKES = (
     Mistake(
         "not-the-newest",
         NotTheNewest,
-        "All tokens but the newest are used: the slice ends one too early.",
+        "All tokens but the newest are used: the slice ends one too early, or you attend before you append.",
         "every step",
     ),
     Mistake(
