@@ -48,8 +48,9 @@ def as_array(value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray | None, str
     return array.astype(np.float64), ""
 
 
-def _unlike(items: list) -> str:
-    return f"a list or tuple of {len(items)} unlike things"  # a tuple crosses as a list
+def _unlike(value: Any) -> str:
+    """What NumPy makes objects of. A tuple crosses as a list."""
+    return f"a list or tuple of {len(value)} unlike things" if isinstance(value, list) else "a number beyond 64 bits"
 
 
 def shown(value: Any) -> str:

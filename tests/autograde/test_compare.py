@@ -37,6 +37,7 @@ def test_forms_that_mean_the_same(value) -> None:
         (3.0, "returned shape (), wanted (2, 3)"),
         ([[1.0], [1.0, 2.0]], "returned a list or tuple of 2 unlike things, wanted numbers of shape (2, 3)"),
         ([None, 1.0], "returned a list or tuple of"),
+        (-(2**64) + 1, "returned a number beyond 64 bits, wanted numbers of shape (2, 3)"),
         (WANT > 2, "returned an array of dtype bool"),
         (WANT + 0j, "returned an array of dtype complex128"),
     ],
